@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -117,6 +118,9 @@ REPEATED = frozenset(
 )
 
 
+UNIT = re.compile(r"(.*?)(?:_(ps|ns|us|ms|s|bytes))?((?:_per_[a-z]+)*)", re.DOTALL)
+
+
 def options(given: "dict[str, Any]") -> List[str]:
     """The command's words for options by their names in Python.
 
@@ -153,16 +157,14 @@ def plain(value: Any) -> str:
 
 
 def split_unit(name: str) -> Tuple[str, Optional[str]]:
-    """The name of a series or column, and its unit: of "latency, us", of "mean_ns"."""
+    """The name of a series or column, and its unit: us of "latency, us", ns of "mean_ns", bytes/s of "accepted_bytes_per_s"."""
     text, comma, unit = name.rpartition(", ")
     if comma:
         return text, unit
-    text, line, unit = name.rpartition("_")
-    if text.endswith("_per"):
-        return text[: -len("_per")], f"1/{unit}"
-    if line and unit in ("ps", "ns", "us", "ms", "s", "bytes"):
-        return text, unit
-    return name, None
+    text, unit, rate = UNIT.fullmatch(name).groups()  # type: ignore[union-attr]  # the pattern fits every name
+    if not unit and not rate:
+        return name, None
+    return text, (unit or "1") + rate.replace("_per_", "/")
 
 
 def optional(package: str, purpose: str, extra: str) -> Any:

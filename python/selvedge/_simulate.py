@@ -19,9 +19,10 @@ class Result:
     Times are virtual, and all but `json["wall"]` is the same in every run with the same arguments.
     """
 
-    def __init__(self, report: Dict[str, Any], output: str = "") -> None:
+    def __init__(self, report: Dict[str, Any], output: str = "", exit_code: int = 0) -> None:
         self.json: Dict[str, Any] = report  #: the whole report
         self.output: str = output  #: standard output of the ranks of a real program
+        self.exit_code: int = exit_code  #: exit status of the command: 124 at the time limit, 137 for a killed rank
 
     @property
     def machine(self) -> Dict[str, Any]:
@@ -53,11 +54,6 @@ class Result:
     def end(self) -> str:
         """How the run ended: `completed`, `stuck`, `interrupted`, `died` and so on; traffic is always `completed`."""
         return str(self.json.get("end", "completed"))
-
-    @property
-    def exit_code(self) -> int:
-        """The exit status of the command."""
-        return int(self.json.get("exit_code", 0))
 
     @property
     def virtual_time_ps(self) -> Optional[int]:
@@ -219,7 +215,7 @@ def simulate(
     answer = run([*words, "--quiet"], after, timeout)
     if not isinstance(answer.report, dict) or "results" not in answer.report or (check and answer.status != 0):
         raise failure("sim", answer)
-    return Result(answer.report, answer.output)
+    return Result(answer.report, answer.output, answer.status)
 
 
 def _flat(record: Mapping[str, Any], above: str = "") -> Dict[str, Any]:
