@@ -24,7 +24,7 @@ class Section:
         object.__setattr__(self, "_name", name)
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
+        if key.startswith("_"):
             raise AttributeError(key)
         return self._machine[f"{self._name}.{key}"]
 
@@ -155,7 +155,9 @@ class Machine:
         object.__setattr__(self, key, value)
 
     def __dir__(self) -> List[str]:
-        return sorted({*object.__dir__(self), *(key.partition(".")[0] for key in self._figures())})
+        # Completion in a notebook must not wait for a description.
+        figures = self._figures() if self._description is not None else {}
+        return sorted({*object.__dir__(self), *(key.partition(".")[0] for key in figures)})
 
     def __repr__(self) -> str:
         changes = ", ".join(f"{key!r}: {value}" for key, value in self._changes.items())

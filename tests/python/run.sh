@@ -4,7 +4,7 @@
 # Runs the tests of the Python interface against the tree of SELVEDGE_PREFIX, by default build, in a virtual environment with pandas and
 # matplotlib.
 #
-# usage: tests/python/run.sh [TEST]...      as `test_selvedge.Machines`; half a minute
+# usage: tests/python/run.sh [TEST]...      as `test_selvedge.Machines`; ten seconds
 #
 # Exit status: 77 when there is no Python with venv, or the packages cannot be installed.
 set -eu

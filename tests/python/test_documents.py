@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Executes the Python code of docs/guide/python.md, and each notebook of examples/python."""
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -18,7 +20,8 @@ def execute(name, blocks):
         os.chdir(folder)
         try:
             for number, block in enumerate(blocks, 1):
-                exec(compile(block, f"{name}, block {number}", "exec"), names)
+                with contextlib.redirect_stdout(io.StringIO()):
+                    exec(compile(block, f"{name}, block {number}", "exec"), names)
         finally:
             os.chdir(before)
     return names
