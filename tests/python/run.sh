@@ -10,7 +10,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-SELVEDGE_PREFIX=$(cd "${SELVEDGE_PREFIX:-build}" && pwd)
+tree=${SELVEDGE_PREFIX:-build}
+[ -x "$tree/bin/selvedge" ] || { echo "tests/python: $tree/bin/selvedge is missing; run make build, or set SELVEDGE_PREFIX" >&2 && exit 1; }
+SELVEDGE_PREFIX=$(cd "$tree" && pwd)
 export SELVEDGE_PREFIX PYTHONPATH="$PWD/python" MPLBACKEND=Agg PYTHONDONTWRITEBYTECODE=1
 place=$PWD/build/python
 
