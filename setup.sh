@@ -21,8 +21,8 @@
 # It does nothing if everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a message. If that is
 # not possible, it prints the missing packages and fails.
 #
-# Optional: python3's venv (`make registers`, and shmem4py's own test suite in .ci/run); Python 3.11 with git (.ci/house.py); chromium
-# (tests/page); the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm*.sh).
+# Optional: python3's venv (`make registers`; shmem4py's own test suite and tests/python in .ci/run); Python 3.11 with git (.ci/house.py);
+# chromium (tests/page); the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm*.sh).
 set -eu
 
 cd "$(dirname "$0")"

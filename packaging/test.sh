@@ -148,7 +148,9 @@ FI_LOG_LEVEL=info selvedge mpirun -n 2 ./mpi >mpi.out 2>&1 || { tail -30 mpi.out
 grep -v ^libfabric mpi.out
 grep -q 'registering provider: selvedge' mpi.out
 selvedge sim -n 4 --machine extoll-asic800 -- ./shmem
-python3 -c 'import selvedge; assert (selvedge.prefix() / "include/shmem.h").is_file(), selvedge.prefix()'
+python3 -c 'import selvedge; assert (selvedge.prefix() / "include/shmem.h").is_file(), selvedge.prefix()
+result = selvedge.simulate("extoll-asic800", "ping-pong", ranks=2, sizes=[0, 64])
+assert result.columns["bytes"] == [0, 64] and "+" not in selvedge.__version__, result.columns'
 pip -q uninstall -y selvedge-nic mpich
 ls -1 venv/lib/python3*/site-packages >after
 diff before after

@@ -4,8 +4,8 @@
 
 usage: packaging/wheel.py TREE VERSION PLATFORM FOLDER        makes FOLDER/selvedge_nic-VERSION
 
-The tree is selvedge/tree in the wheel; manual pages go where `man` finds them. A wheel has no links: a library's name without a version
-becomes a linker's script that names it.
+The tree is selvedge/tree in the wheel, beside the Python interface of python/selvedge; manual pages go where `man` finds them. A wheel has
+no links: a library's name without a version becomes a linker's script that names it.
 """
 import pathlib
 import shutil
@@ -13,32 +13,20 @@ import sys
 
 COMMANDS = ("selvedge", "oshcc", "oshc++", "oshrun", "velorun")
 
-MODULE = '''# SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Selvedge, a network interface for parallel programs: where the wheel's files are.
-
-    selvedge.prefix()       the folder with bin, lib and include, for SELVEDGE_PREFIX or a build
-"""
-import os
-import pathlib
-import sys
-
-__version__ = "@VERSION@"
+PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "python/selvedge"
+SOURCE_VERSION = '__version__ = "0+source"'
 
 
-def prefix() -> pathlib.Path:
-    """The folder with bin, lib, include and share."""
-    return pathlib.Path(__file__).resolve().parent / "tree"
-
-
-def main() -> None:
-    """Becomes the command of the name by which Python was started."""
-    name = pathlib.Path(sys.argv[0]).name
-    command = prefix() / "bin" / name
-    try:
-        os.execv(command, [str(command), *sys.argv[1:]])
-    except OSError as error:
-        sys.exit(f"{name}: {command}: {error.strerror}; install the wheel again")
-'''
+def place_package(folder: pathlib.Path, version: str) -> None:
+    """Copies the Python interface, with the version of the wheel."""
+    for file in sorted(PACKAGE.iterdir()):
+        if file.suffix == ".py" or file.name == "py.typed":
+            shutil.copy(file, folder / file.name)
+    module = folder / "__init__.py"
+    text = module.read_text()
+    if SOURCE_VERSION not in text:
+        sys.exit(f"wheel.py: {PACKAGE}/__init__.py has no line {SOURCE_VERSION}; the wheel's version goes there")
+    module.write_text(text.replace(SOURCE_VERSION, f'__version__ = "{version}"'))
 
 
 def main() -> None:
@@ -62,16 +50,19 @@ def main() -> None:
             to = root / f"selvedge_nic-{version}.data/data/share/man" / section / page.name
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(page, to)
-    (root / "selvedge/__init__.py").write_text(MODULE.replace("@VERSION@", version))
+    place_package(root / "selvedge", version)
     info = root / f"selvedge_nic-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: packaging/wheel.py\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n")
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: selvedge-nic\nVersion: {version}\nSummary: A network interface for parallel programs, in software: "
-        "MPI, OpenSHMEM and Portals on one host, on several, and on simulated machines\nLicense: Apache-2.0 OR MIT\nRequires-Python: >=3.8\n"
+        "MPI, OpenSHMEM and Portals on one host, on several, and on simulated machines\nLicense: Apache-2.0 OR MIT\nRequires-Python: >=3.9\n"
+        "Provides-Extra: frame\nRequires-Dist: pandas ; extra == 'frame'\n"
+        "Provides-Extra: plot\nRequires-Dist: pandas ; extra == 'plot'\nRequires-Dist: matplotlib ; extra == 'plot'\n"
         "Description-Content-Type: text/markdown\n\n"
         "The command `selvedge`, its libraries, `oshcc`, and the provider for libfabric with which MPICH and Open MPI use it:\n\n"
-        "    pip install selvedge-nic mpich\n    selvedge mpirun -n 2 ./program\n")
+        "    pip install selvedge-nic mpich\n    selvedge mpirun -n 2 ./program\n\n"
+        "The module `selvedge` drives the simulator; tables and plots need `pip install 'selvedge-nic[plot]'`.\n")
     (info / "entry_points.txt").write_text("[console_scripts]\n" + "".join(f"{command} = selvedge:main\n" for command in COMMANDS))
     for licence in ("LICENSE-APACHE", "LICENSE-MIT", "third-party-licences"):
         shutil.copy(tree / "share/doc/selvedge" / licence, info / licence)
