@@ -38,7 +38,7 @@ no-section-label = true
 
 [output.html.fold]
 enable = true
-level = 1
+level = 0
 
 [output.html.print]
 enable = false
