@@ -72,7 +72,7 @@ SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
 .DEFAULT_GOAL := build
-.PHONY: help build component release demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+.PHONY: help build component release demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages site registers registers-html check-registers rtl rtl-report clean peers FORCE
 
 ## lists the targets
 help:
@@ -255,6 +255,12 @@ rtl:
 ## area, frequency, FPGA, equivalence, power and plots of the engine, in about two hours: writes docs/results/rtl
 rtl-report:
 	@rtl/flow/report.sh
+
+# mdBook is built into target/mdbook at first, in some minutes.
+## builds the site of the documents, in target/site, and checks its links
+site:
+	@packaging/site.py target/site
+	@tests/site.py target/site
 
 # Generates docs/reference/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h, shmemx.h and docs/reference/shmem-api.md from the table of OpenSHMEM functions.
