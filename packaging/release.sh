@@ -83,6 +83,7 @@ long() {
     check mpi4py tests/mpi/mpi4py.sh
     check mpi-programs tests/mpi/programs.sh
     check rtl make --no-print-directory rtl
+    check site make --no-print-directory site
     check advisories advisories
 }
 
