@@ -121,8 +121,8 @@ if [ -n "$page" ]; then
     {
         echo "# Jobs of many ranks on several hosts"
         echo
-        echo "Whole jobs of \`selvedge run\` over test hosts: all on one machine, joined by a bridge, so that hundreds"
-        echo "of ranks share its cores. Private memory of a rank, by a look every half second. Made by"
+        echo "Whole jobs of \`selvedge run\` over test hosts: all on one machine, joined by a bridge, so that"
+        echo "hundreds of ranks share its cores. Private memory of a rank, by a look every half second. Made by"
         echo "\`tests/hosts/scale.sh --write\`; median of $turns. [Several hosts](../guide/hosts.md) says what a link is."
         echo
         echo "$(nproc) cores ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)), Linux $(uname -r),"
