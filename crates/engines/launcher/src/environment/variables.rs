@@ -3,7 +3,7 @@
 //!
 //! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, for the MPI, and
 //! those that carry our links to other hosts: tcp with ofi_rxm, or the provider in `SELVEDGE_NET_PROVIDER`.
-//! [`OF_RXM`] keeps the memory of ofi_rxm small; ranks of `selvedge run` get it, too.
+//! `FI_OFI_RXM_MSG_RX_SIZE` keeps the memory of ofi_rxm small; ranks of `selvedge run` get it, too.
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set below that
@@ -74,21 +74,14 @@ const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 
-/// The memory of libfabric's `tcp;ofi_rxm`, which carries our links by default. With its own number of receive buffers,
-/// 128, an endpoint of libfabric 1.17 takes 88 MB at its first message; with 64 it takes 36 MB. The other bounds a queue
-/// of completions, which grows when it is full.
-///
-/// The size of its buffers stays: a job with `--aggregation` stood still where ranks had 512 bytes and nodes 16 KiB.
-const OF_RXM: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64"), ("FI_UNIVERSE_SIZE", "16")];
+/// The receive buffers of `ofi_rxm`, unless the user has set their number. With its own number, 128, an endpoint of
+/// libfabric 1.17 takes 88 MB at its first message; with 64 it takes 36 MB.
+const RECEIVES_OF_RXM: (&str, &str) = ("FI_OFI_RXM_MSG_RX_SIZE", "64");
 
-/// Settings of libfabric for processes whose links it carries. A user's own values stay. A provider that the user has
-/// named keeps its own settings: over others than TCP `ofi_rxm` would cut frames into pieces of a buffer.
-pub(crate) fn of_links() -> Vec<Variable> {
-    let is_ours = selvedge_settings::text("SELVEDGE_NET_PROVIDER").is_none_or(|named| named.is_empty());
-    let of_rxm = OF_RXM.iter().filter(|_| is_ours);
-    of_rxm
-        .map(|&(name, value)| Variable { name, value: std::env::var_os(name).unwrap_or_else(|| value.into()) })
-        .collect()
+/// Settings of libfabric for processes whose links it carries.
+pub(crate) fn of_links() -> Variable {
+    let (name, value) = RECEIVES_OF_RXM;
+    Variable { name, value: std::env::var_os(name).unwrap_or_else(|| value.into()) }
 }
 
 /// The whole environment, in the order in which it is printed.
@@ -108,7 +101,7 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
     if target != Target::Ofi {
-        all.extend(of_links());
+        all.push(of_links());
     }
     if target == Target::Openmpi {
         let before = std::env::var(PASS_ON).unwrap_or_default();
@@ -244,8 +237,7 @@ mod tests {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
         assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
-        let own = ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL", "FI_OFI_RXM_MSG_RX_SIZE", "FI_UNIVERSE_SIZE"];
-        assert_eq!(names(Target::Mpich)[2..], own);
+        assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL", "FI_OFI_RXM_MSG_RX_SIZE"]);
     }
 
     #[test]

@@ -427,6 +427,6 @@ fn variables(place: HostPlace, ranks_here: usize) -> Vec<(&'static str, OsString
         // MPICH's launcher sets it, too.
         ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
     ];
-    let of_links = of_links().into_iter().map(|variable| (variable.name, variable.value));
-    own.into_iter().chain(manager).chain(of_links).collect()
+    let of_links = of_links();
+    own.into_iter().chain(manager).chain([(of_links.name, of_links.value)]).collect()
 }
