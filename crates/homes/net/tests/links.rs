@@ -754,7 +754,7 @@ fn idle_links_beyond_the_limit_are_closed_and_open_again_without_loss() {
         for (b, at_b) in &peers {
             check_all(at_b, b.peer(a.address()), ROUNDS + 1);
             let lost = at_a.lost.lock().expect("no panic");
-            assert!(lost.is_empty(), "nobody was lost: {lost:?}");
+            assert!(lost.is_empty(), "no peer was lost: {lost:?}");
             b.close();
         }
     }

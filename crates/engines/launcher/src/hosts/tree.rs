@@ -85,7 +85,7 @@ mod tests {
         tree.parent(host).map_or(1, |parent| 1 + depth(tree, parent))
     }
 
-    /// The smallest number of levels in which a process with this fan-out reaches so many hosts.
+    /// Returns the number of levels of a tree of this fan-out that has room for all hosts.
     fn levels_needed(hosts: usize, fanout: usize) -> u32 {
         let (mut reached, mut level, mut levels) = (0, 1, 0);
         while reached < hosts {

@@ -30,8 +30,8 @@ const UNPROVEN_MAX: usize = 256;
 const PEERS_MAX: usize = 1 << 17;
 /// The pauses between looks at the times of all links, while one of them waits for time to pass, and otherwise. A look
 /// goes over all links, and a process may have hundreds.
-const CHECK_WAITING: Duration = Duration::from_millis(1);
-const CHECK_RESTING: Duration = Duration::from_millis(20);
+const CHECK_SOON: Duration = Duration::from_millis(1);
+const CHECK_LATER: Duration = Duration::from_millis(20);
 /// The time that connections wait when this process has no descriptor for them.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -47,7 +47,7 @@ impl ProgressState {
             }
         });
         let is_waiting = self.waits || shared.settings.check != Check::None;
-        let pause = if is_waiting { CHECK_WAITING } else { CHECK_RESTING };
+        let pause = if is_waiting { CHECK_SOON } else { CHECK_LATER };
         let now = Instant::now();
         if self.checked.is_none_or(|checked| now.saturating_duration_since(checked) >= pause) {
             self.checked = Some(now);

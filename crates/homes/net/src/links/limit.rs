@@ -99,7 +99,7 @@ impl ProgressState {
 impl Senders {
     /// Closes idle links: those whose receivers have asked for it, and while there are too many, the longest idle first.
     fn rest_idle(&mut self, links_max: usize, now: Instant) {
-        self.waiting.in_use = self.peers.iter().filter(|peer| peer.outgoing.connection.is_in_use()).count();
+        self.waiting.in_use = self.peers.in_use();
         let excess = self.waiting.excess(links_max);
         let (mut idle, mut asked) = (Vec::new(), Vec::new());
         for (number, peer) in self.peers.iter_mut() {

@@ -186,7 +186,7 @@ impl Links {
 
     /// Returns the number of links to peers that have a connection, or make one.
     pub fn in_use(&self) -> usize {
-        self.shared.lock().peers.iter().filter(|peer| peer.outgoing.connection.is_in_use()).count()
+        self.shared.lock().peers.in_use()
     }
 
     /// Returns the number of a peer's host in the job; None if it has none.

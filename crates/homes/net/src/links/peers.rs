@@ -84,6 +84,11 @@ impl Peers {
         self.peers.get_mut(peer.0 as usize)
     }
 
+    /// Returns the number of links to peers that have a connection, or make one.
+    pub(super) fn in_use(&self) -> usize {
+        self.peers.iter().filter(|peer| peer.outgoing.connection.is_in_use()).count()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter()
     }

@@ -89,7 +89,8 @@ pub(super) struct Open {
     seen: (u64, Instant),
     /// The receiver has asked for the end of the link, once it is idle.
     is_asked_to_rest: bool,
-    /// The receiver's last message says that it has all frames. Cleared when it is told that the link closes.
+    /// The receiver has acknowledged all frames, by its last message. [`Connection::rest`] sets it to false, because the
+    /// receiver acknowledges once more.
     has_all_acknowledged: bool,
 }
 
