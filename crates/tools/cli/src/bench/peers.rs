@@ -356,13 +356,14 @@ mod tests {
     /// than that.
     #[test]
     fn the_reason_of_a_server_that_ends_is_reported() {
-        use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("ucx_perftest");
         let script = "#!/bin/sh\ncase \"$*\" in *127.0.0.1) exit 1;; esac\n\
                       case \"$*\" in *'-d memory'*) echo 'no such test' >&2;; *) echo 'no device' >&2;; esac\nexit 1\n";
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = directory.path().join("text");
+        fs::write(&text, script).unwrap();
+        // Another process writes the program: what this one holds open for writing, a child of another test holds too.
+        assert!(Command::new("install").args([&text, &program]).status().unwrap().success());
         let pair = UcxPair { program: &program, server_cpu: 0, client_cpu: 0 };
         let error = pair.run(&UcxTest { test: "am_lat", layout: "short" }, 8, 20, 50.0, HELPER_LIMIT).unwrap_err();
         assert!(format!("{error:#}").contains("no such test"), "{error:#}");

@@ -5,6 +5,7 @@ pub mod hosts;
 pub mod terminal;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -47,6 +48,28 @@ impl Place {
             .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("selvedge-")))
             .collect();
         users.iter().flat_map(|user| inside(user)).collect()
+    }
+
+    /// Copies a program.
+    pub fn copy_program(&self, from: &str, name: &str) -> PathBuf {
+        self.program(name, &fs::read(from).expect("the program is there"))
+    }
+
+    /// Writes a shell script that can be executed.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        self.program(name, format!("#!/bin/sh\n{text}\n").as_bytes())
+    }
+
+    /// Writes a file that can be executed. A process of its own writes it: had this one opened the file, a child that
+    /// another test starts now would hold it open for writing, and executing it would fail ("Text file busy").
+    pub fn program(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.file(name);
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "cat >\"$0\" && chmod 700 \"$0\""]).arg(&path).stdin(Stdio::piped());
+        let mut writer = writer.spawn().expect("a shell");
+        writer.stdin.take().expect("a pipe").write_all(bytes).expect("written");
+        assert!(writer.wait().expect("it ends").success(), "{} is not written", path.display());
+        path
     }
 
     /// Waits until a file exists and holds a whole line. Returns the line.

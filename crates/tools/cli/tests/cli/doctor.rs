@@ -3,7 +3,6 @@
 //! with a folder and limits that are too small. PATH has only what a test puts there.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -60,8 +59,7 @@ fn a_built_tree_works_and_leaves_nothing() {
 #[test]
 fn a_command_alone_says_what_to_install() {
     let place = Place::new("doctor-alone");
-    let copy = place.file("selvedge");
-    fs::copy(env!("CARGO_BIN_EXE_selvedge"), &copy).unwrap();
+    let copy = place.copy_program(env!("CARGO_BIN_EXE_selvedge"), "selvedge");
     let (report, code) = report(doctor(copy.to_str().unwrap(), &place, &["--json"]).env_remove("SELVEDGE_PREFIX"));
     assert_eq!((code, &report["works"]), (Some(1), &Value::Bool(false)));
     let (state, text) = finding(&report, "selvedge");
@@ -77,10 +75,7 @@ fn mpis_that_cannot_load_the_provider_are_named() {
     for folder in ["bin", "lib"] {
         fs::create_dir(place.file(folder)).unwrap();
     }
-    let script = |name: &str, text: &str| {
-        fs::write(place.file(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(place.file(name), fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let script = |name: &str, text: &str| place.script(name, text);
     script("bin/mpiexec.hydra", "echo 'HYDRA build details:'; echo '    Version:  4.0.2'");
     script("bin/mpirun", "echo 'mpirun (Open MPI) 5.0.9'; case $1 in --version) ;; *) echo broken >&2; exit 3;; esac");
     script("bin/mpiexec", "echo something else");

@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -509,11 +508,7 @@ fn only_on(hosts: &Hosts, place: &Place, host: usize) -> String {
 }
 
 fn script(place: &Place, name: &str, text: &str) -> String {
-    let path: PathBuf = place.file(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    fs::set_permissions(&path, mode).expect("ours");
-    path.to_string_lossy().into_owned()
+    place.script(name, text).to_string_lossy().into_owned()
 }
 
 #[test]

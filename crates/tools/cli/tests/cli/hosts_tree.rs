@@ -345,10 +345,8 @@ fn a_start_that_fails_below_is_reported() {
         ("exit 3", "no agent answered (`"),
     ];
     for (does, said) in cases {
-        let script = format!("#!/bin/sh\ntest $(hostname) != host6 || {{ {does}; }}\nexec {selvedge} \"$@\"\n");
-        let path = place.file("agent");
-        fs::write(&path, script).expect("written");
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours");
+        let script = format!("test $(hostname) != host6 || {{ {does}; }}\nexec {selvedge} \"$@\"");
+        let path = place.script("agent", &script);
         let mut command = run(&hosts, &place, &touch);
         command.env("SELVEDGE_AGENT", &path);
         let failed = ended(&hosts, command);

@@ -5,7 +5,6 @@
 //! `hosts.rs`. NumPy 2 is shmem4py's own error; `docs/guide/openshmem.md` names the version.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -109,24 +108,20 @@ const MISTAKES: &[Mistake] = &[
 
 /// The files that the cases need. The launcher of an MPI is a fake that does nothing, and ssh one that reaches no host.
 fn files(place: &Place) {
-    let write = |name: &str, bytes: &[u8], mode: u32| {
-        let file = place.file(name);
-        fs::create_dir_all(file.parent().expect("a folder")).expect("made");
-        fs::write(&file, bytes).expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("ours");
-    };
-    write("plain", b"text", 0o600);
-    write("here", b"#!/bin/sh\n", 0o700);
+    let write = |name: &str, bytes: &[u8]| fs::write(place.file(name), bytes).expect("written");
+    fs::create_dir(place.file("bin")).expect("made");
+    write("plain", b"text");
+    place.program("here", b"#!/bin/sh\n");
     let machine = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../machines/cluster.toml");
     let machine = fs::read_to_string(machine).expect("a machine").replacen("\nlatency_ns", "\nlatncy_ns", 1);
-    write("typo.toml", machine.as_bytes(), 0o600);
+    write("typo.toml", machine.as_bytes());
     let mut foreign = b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x02\0\x16".to_vec();
     foreign.resize(4096, 0);
-    write("foreign", &foreign, 0o700);
-    write("bin/mpirun", b"#!/bin/sh\ntest \"$1\" != --version || echo 'mpirun (Open MPI) 5.0'\n", 0o700);
-    write("bin/ssh", b"#!/bin/sh\nexit 255\n", 0o700);
-    write("libabsent.c", b"int absent(void) { return 0; }\n", 0o600);
-    write("unlinked.c", b"int absent(void);\nint main(void) { return absent(); }\n", 0o600);
+    place.program("foreign", &foreign);
+    place.script("bin/mpirun", "test \"$1\" != --version || echo 'mpirun (Open MPI) 5.0'");
+    place.script("bin/ssh", "exit 255");
+    write("libabsent.c", b"int absent(void) { return 0; }\n");
+    write("unlinked.c", b"int absent(void);\nint main(void) { return absent(); }\n");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let compile = |words: &[&str]| {
         let status = Command::new(&compiler).args(words).current_dir(place.file("")).status();
@@ -166,8 +161,7 @@ fn each_mistake_gets_its_words() {
 #[test]
 fn a_command_without_its_tree_says_what_is_missing() {
     let place = Place::new("alone");
-    let own = place.file("selvedge");
-    fs::copy(env!("CARGO_BIN_EXE_selvedge"), &own).expect("copied");
+    let own = place.copy_program(env!("CARGO_BIN_EXE_selvedge"), "selvedge");
     let run = |words: &[&str]| {
         let mut command = Command::new(&own);
         command.args(words).env_remove("SELVEDGE_PREFIX").env("SELVEDGE_DIR", place.file("")).stdin(Stdio::null());

@@ -3,7 +3,6 @@
 //! variables. The provider is an empty file, because nothing loads it here.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,9 +41,7 @@ impl Tree {
     }
 
     fn launcher(&self, name: &str, version: &str) {
-        let path = self.place.file(name);
-        fs::write(&path, LAUNCHER.replace("VERSION", version)).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.place.program(name, LAUNCHER.replace("VERSION", version).as_bytes());
     }
 
     fn file(&self, name: &str) -> PathBuf {

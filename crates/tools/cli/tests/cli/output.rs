@@ -202,7 +202,7 @@ fn a_moved_tree_finds_its_machines() {
     for name in ["extoll-ht400.toml", "extoll-asic500.toml"] {
         std::fs::copy(machines.join(name), share.join(name)).expect("a copy");
     }
-    std::fs::copy(env!("CARGO_BIN_EXE_selvedge"), first.join("bin/selvedge")).expect("a copy");
+    place.copy_program(env!("CARGO_BIN_EXE_selvedge"), "first/bin/selvedge");
     std::fs::rename(&first, &second).expect("moved");
     let link = place.file("link");
     std::os::unix::fs::symlink(second.join("bin/selvedge"), &link).expect("a link");

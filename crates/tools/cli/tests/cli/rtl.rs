@@ -3,7 +3,6 @@
 //! tests the contents of the traces.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,9 +22,7 @@ fn the_program_of_the_rtl_gets_the_arguments_and_gives_the_exit_code() {
 
     let folder = place.file("libexec/selvedge");
     fs::create_dir_all(&folder).expect("a folder");
-    let program = folder.join("selvedge-rtl");
-    fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
+    place.script("libexec/selvedge/selvedge-rtl", "echo \"$@\"\nexit 7");
     let done = rtl(&place.file(""), &["replay", "--gap", "3", "--help", "a.trace"]);
     assert_eq!((done.status.code(), &done.stdout[..]), (Some(7), &b"replay --gap 3 --help a.trace\n"[..]));
 }

@@ -100,10 +100,7 @@ fn programs_that_cannot_be_started() {
 #[test]
 fn a_program_whose_interpreter_is_missing() {
     let place = Place::new("interpreter");
-    let script = place.file("script");
-    std::fs::write(&script, "#!/nonexistent/interpreter\n").expect("written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    std::fs::set_permissions(&script, mode).expect("ours");
+    let script = place.program("script", b"#!/nonexistent/interpreter\n");
     let ended = place.output(&["-n", "2", &script.to_string_lossy()]);
     assert_eq!(ended.code, Some(127), "{ended:?}");
     assert!(ended.err.contains("cannot start rank 0"), "{}", ended.err);
