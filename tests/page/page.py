@@ -21,11 +21,11 @@ def check(is_so, what):
 
 
 class Fabric:
-    """A made-up fabric and its page."""
+    """A made-up fabric, of columns and rows, or made-up jobs, and its page."""
 
-    def __init__(self, program, columns, rows):
+    def __init__(self, program, *shown):
         self.folder = tempfile.TemporaryDirectory()
-        command = [program, self.folder.name, str(columns), str(rows), "0"]
+        command = [program, *shown] if shown == ("jobs",) else [program, self.folder.name, *map(str, shown), "0"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.url = self.process.stdout.readline().strip()
 
@@ -47,10 +47,10 @@ def rows(panel):
     return f"document.querySelectorAll('#panel-{panel} tbody tr').length"
 
 
-def pixels(browser):
-    """How many pixels of the topology are nearly red, as the full link, and how many are drawn at all."""
-    return browser.value("""(() => {
-        const canvas = document.getElementById('topology');
+def pixels(browser, canvas="topology"):
+    """How many pixels of a canvas are nearly red, as the full link, and how many are drawn at all."""
+    return browser.value(f"const name = '{canvas}';" """(() => {
+        const canvas = document.getElementById(name);
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
         let [red, drawn] = [0, 0];
         for (let at = 0; at < data.length; at += 4) {
@@ -170,10 +170,38 @@ def case_thousand(program, has_bars):
         fabric.close()
 
 
+def case_jobs(program):
+    print("page: running jobs", flush=True)
+    jobs, browser = Fabric(program, "jobs"), Browser()
+    text = "document.getElementById('{}').textContent".format
+    try:
+        browser.open(jobs.url)
+        browser.until(f"{text('summary')}.includes('3 ranks')")
+        check(browser.value("document.querySelectorAll('#ranks tbody tr').length") == 3, "not each rank has a row")
+        # The busiest cell is red, the other is not: on a logarithmic scale it is three of six decades below.
+        red, drawn = pixels(browser, "matrix")
+        check(red > 500 and drawn > 9 * red * 0.8, f"the matrix has {red} red pixels of {drawn}")
+        browser.value("document.getElementById('matrix').focus()")
+        for name in ["ArrowDown", "ArrowUp", "ArrowRight"]:
+            browser.key(name)
+        browser.until(f"{text('chosen')}.includes('rank 0 → rank 1') && {text('chosen')}.includes('1 MB/s')")
+        browser.value("document.querySelectorAll('#ranks button')[1].click()")
+        browser.until(f"{text('chosen')}.includes('from rank 0: 10 MB') && {text('rates-of')} === 'rank 1'")
+        browser.size(400, 900)
+        check(browser.value("document.documentElement.scrollWidth") <= 400, "a narrow page scrolls sideways")
+        jobs.process.stdin.close()
+        browser.until(f"{text('running')} === 'ended'")
+        check(browser.complaints() == [], f"the browser complains: {browser.complaints()}")
+    finally:
+        browser.close()
+        jobs.close()
+
+
 program = sys.argv[1]
 case_operator(program)
 case_viewer(program)
 case_thousand(program, "--bars" in sys.argv)
+case_jobs(program)
 if failed:
     sys.exit(f"page: {failed} checks failed")
 print("page: right")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # The manager's page in a headless Chromium: topology, colours, hover, route, log, an operator's act, a viewer refused,
-# a time of drawing. The fabric is a made-up one, behind the daemon's protocol (crates/tools/page/tests/common).
+# a time of drawing; the page of running jobs. The fabric is a made-up one, behind the daemon's protocol (crates/tools/page/tests/common).
 #
 # usage: tests/page/page.sh [--bars]     with --bars the time of drawing is a failure, too
 #

@@ -15,7 +15,7 @@ pub enum PageError {
     Listen { address: SocketAddr, error: io::Error },
     #[error("{0}: without HTTPS the page is served on loopback addresses only, such as 127.0.0.1:7392")]
     PlainAddress(SocketAddr),
-    #[error("{0}: a simulation is served on loopback addresses only; reach it by `ssh -L`")]
+    #[error("{0}: this page is served on loopback addresses only; reach it by `ssh -L`")]
     WatchAddress(SocketAddr),
     #[error("{}: {reason}", .path.display())]
     Certificate { path: PathBuf, reason: String },

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The manager's page: hosts, links, loads and the log of a fabric in a browser. A daemon serves it for a live fabric,
-//! `selvedge sim` writes it into a report or serves it for a simulation. One page, one topology view, two sources.
+//! `selvedge sim` writes it into a report or serves it for a simulation. One page, one topology view, two sources. The
+//! same server shows the traffic of a user's jobs (`selvedge top --html`).
 //!
 //! ```text
 //! browser ── HTTPS ── http.rs ── live.rs ── hub.rs ── ask.rs ── the daemon's UNIX socket
-//!                        └────── watch.rs ── frames of a simulation
+//!                        └────── watch.rs ── frames of a simulation, pictures of jobs
 //! ```
 //!
 //! # Contract
@@ -34,4 +35,4 @@ pub use error::PageError;
 pub use page::simulation_report;
 pub use server::{Server, Settings};
 pub use users::{Role, UsersError, set_user};
-pub use watch::Watch;
+pub use watch::{Shown, Watch};

@@ -2,7 +2,7 @@
 //! The page: one HTML file with its style and scripts, and the policy that allows just these.
 //!
 //! The files of `web/` are put together here. The topology view is the same for all: `live.js` gives it a fabric's
-//! events, `simulated.js` the heat of a simulation's links.
+//! events, `simulated.js` the heat of a simulation's links. `jobs.js` draws the traffic between the ranks of jobs.
 use std::sync::LazyLock;
 
 use axum::http::HeaderValue;
@@ -14,8 +14,10 @@ const FRAME: &str = include_str!("../web/frame.html");
 const STYLE: &str = include_str!("../web/style.css");
 const LIVE_BODY: &str = include_str!("../web/live.html");
 const SIMULATED_BODY: &str = include_str!("../web/simulated.html");
-const SHARED: [&str; 4] = [
+const JOBS_BODY: &str = include_str!("../web/jobs.html");
+const SHARED: [&str; 5] = [
     include_str!("../web/words.js"),
+    include_str!("../web/grid.js"),
     include_str!("../web/layout.js"),
     include_str!("../web/topology.js"),
     include_str!("../web/charts.js"),
@@ -27,6 +29,7 @@ const LIVE: [&str; 4] = [
     include_str!("../web/live.js"),
 ];
 const SIMULATED: &str = include_str!("../web/simulated.js");
+const JOBS: [&str; 2] = [include_str!("../web/matrix.js"), include_str!("../web/jobs.js")];
 
 /// A page, and the policy for its answer.
 pub struct Page {
@@ -40,6 +43,9 @@ pub static LIVE_PAGE: LazyLock<Page> = LazyLock::new(|| assembled("Selvedge fabr
 /// The page of a simulation that runs.
 pub static WATCH_PAGE: LazyLock<Page> =
     LazyLock::new(|| assembled("Selvedge simulation", SIMULATED_BODY, &script(&[SIMULATED])));
+
+/// The page of this user's jobs.
+pub static JOBS_PAGE: LazyLock<Page> = LazyLock::new(|| assembled("Selvedge jobs", JOBS_BODY, &script(&JOBS)));
 
 fn script(own: &[&str]) -> String {
     let all: Vec<&str> = SHARED.iter().chain(own).copied().collect();
@@ -84,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_page_loads_nothing_and_has_no_handlers() {
-        for page in [&*LIVE_PAGE, &*WATCH_PAGE] {
+        for page in [&*LIVE_PAGE, &*WATCH_PAGE, &*JOBS_PAGE] {
             let html = &page.html;
             for wrong in [
                 "http://",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a simulation that runs, on a loopback address: `selvedge sim --watch`.
+//! The page of a simulation that runs (`selvedge sim --watch`) or of this user's jobs (`selvedge top --html`), on a
+//! loopback address.
 //!
 //! The address that is printed holds a secret, so other users of the computer cannot look.
 use std::net::{SocketAddr, TcpListener};
@@ -21,7 +22,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use crate::error::PageError;
 use crate::guard::{self, Refusal};
 use crate::hub::Event;
-use crate::page::WATCH_PAGE;
+use crate::page::{JOBS_PAGE, Page, WATCH_PAGE};
 use crate::server::on_thread;
 use crate::{http, live, sessions};
 
@@ -29,14 +30,24 @@ const BEHIND_MAX: usize = 64;
 /// Time that browsers have to take the last event.
 const LAST: Duration = Duration::from_millis(500);
 
+/// The subject of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A simulation that runs: events `structure`, `frames` and `end`, as the head of `simulated.js` says.
+    Simulation,
+    /// Jobs that run: events `jobs` and `end`, as the head of `jobs.js` says.
+    Jobs,
+}
+
 struct Shared {
+    page: &'static Page,
     secret: String,
     sender: broadcast::Sender<Event>,
     /// All that a browser that comes later needs.
     now: Mutex<Vec<Event>>,
 }
 
-/// A simulation that is watched.
+/// A page that is served.
 pub struct Watch {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -44,7 +55,7 @@ pub struct Watch {
 
 impl Watch {
     /// Serves a page, on a thread of its own.
-    pub fn start(address: SocketAddr) -> Result<Watch, PageError> {
+    pub fn start(address: SocketAddr, shown: Shown) -> Result<Watch, PageError> {
         if !address.ip().is_loopback() {
             return Err(PageError::WatchAddress(address));
         }
@@ -54,7 +65,11 @@ impl Watch {
         let address = listener.local_addr().map_err(listen)?;
         let secret = sessions::secret()
             .ok_or_else(|| PageError::Thread(std::io::Error::other("the kernel gives no random numbers")))?;
-        let shared = Shared { secret, sender: broadcast::Sender::new(BEHIND_MAX), now: Mutex::default() };
+        let page = match shown {
+            Shown::Simulation => &*WATCH_PAGE,
+            Shown::Jobs => &*JOBS_PAGE,
+        };
+        let shared = Shared { page, secret, sender: broadcast::Sender::new(BEHIND_MAX), now: Mutex::default() };
         let shared = Arc::new(shared);
         let app = shared.clone();
         on_thread(async move {
@@ -107,20 +122,21 @@ struct Key {
 }
 
 fn router(shared: Arc<Shared>) -> Router {
+    let policy = &shared.page.policy;
     Router::new()
         .route("/", get(page))
         .route("/api/events", get(events))
         .layer(middleware::from_fn(guard::same_site))
         .layer(middleware::from_fn(guard::in_time))
-        .layer(middleware::map_response(async |mut response: Response| {
-            guard::set_headers(response.headers_mut(), &WATCH_PAGE.policy);
+        .layer(middleware::map_response(async move |mut response: Response| {
+            guard::set_headers(response.headers_mut(), policy);
             response
         }))
         .with_state(shared)
 }
 
-async fn page() -> Html<&'static str> {
-    Html(&WATCH_PAGE.html)
+async fn page(State(shared): State<Arc<Shared>>) -> Html<&'static str> {
+    Html(&shared.page.html)
 }
 
 async fn events(State(shared): State<Arc<Shared>>, Query(given): Query<Key>) -> Result<Response, Refusal> {

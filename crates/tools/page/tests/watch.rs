@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use selvedge_page::{PageError, Watch};
+use selvedge_page::{PageError, Shown, Watch};
 use serde_json::json;
 
 fn get(url: &str, path: &str) -> BufReader<TcpStream> {
@@ -28,8 +28,8 @@ fn line(reader: &mut impl BufRead, start: &str) -> String {
 
 #[test]
 fn those_who_have_the_address_see_the_simulation() {
-    assert!(matches!(Watch::start("0.0.0.0:0".parse().unwrap()), Err(PageError::WatchAddress(_))));
-    let watch = Watch::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert!(matches!(Watch::start("0.0.0.0:0".parse().unwrap(), Shown::Simulation), Err(PageError::WatchAddress(_))));
+    let watch = Watch::start("127.0.0.1:0".parse().unwrap(), Shown::Simulation).unwrap();
     let (url, structure) = (watch.url(), json!({ "vertices": [], "links": [] }));
     watch.send("structure", &structure, &[("structure", &structure)]);
     assert!(line(&mut get(&url, "/"), "HTTP/1.1 ").starts_with("200"));

@@ -38,12 +38,12 @@ class Matrix {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!this.rows || (!step && event.key !== "Escape")) return;
     event.preventDefault();
-    if (!step) {
-      this.choose(null);
+    if (!step || !this.chosen) {
+      this.choose(step ? { row: 0, column: 0 } : null);
       return;
     }
     const within = (at) => Math.min(Math.max(at, 0), this.rows - 1);
-    const { row, column } = this.chosen || { row: 0, column: -step[1] };
+    const { row, column } = this.chosen;
     this.choose({ row: within(row + step[0]), column: within(column + step[1]) });
   }
 

@@ -46,8 +46,7 @@ class TopologyView {
       paper: ink("--card"), ink: ink("--ink"), dim: ink("--dim"), line: ink("--line"), host: ink("--host"), router: ink("--router"),
       accent: ink("--accent"), bad: ink("--bad"), path: ink("--path"),
     };
-    const stops = [0, 1, 2, 3, 4].map((at) => ink(`--heat-${at}`)).map(parsedColour);
-    this.heat = Array.from({ length: LEVELS + 1 }, (_, at) => mixed(stops, at / LEVELS));
+    this.heat = heatColours(LEVELS);
   }
 
   /** Takes a new graph. Vertices keep their places by their keys. */
@@ -503,15 +502,4 @@ function toCurve(x, y, x1, y1, bx, by, x2, y2) {
     [px, py] = [qx, qy];
   }
   return least;
-}
-
-function parsedColour(text) {
-  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
-}
-
-function mixed(stops, share) {
-  const place = share * (stops.length - 1);
-  const at = Math.min(Math.floor(place), stops.length - 2);
-  const part = stops[at].map((value, of) => Math.round(value + (stops[at + 1][of] - value) * (place - at)));
-  return `rgb(${part.join(",")})`;
 }

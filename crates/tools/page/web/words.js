@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Elements and numbers as text. Texts of hosts reach the page by textContent only.
+// Elements, numbers as text, colours. Texts of hosts reach the page by textContent only.
 
 /** Makes an element. `of`: properties, `class`, `on` with listeners, other attributes; children are elements or text. */
 function make(tag, of = {}, ...children) {
@@ -67,13 +67,19 @@ function onTheme(then) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", then);
 }
 
-/** A table's body: rows of at most `most`, and a line that tells of the others. */
-function fillRows(body, rows, columns, most) {
-  const shown = rows.slice(0, most);
-  if (rows.length > most) {
-    const text = `${rows.length - most} more: narrow the filter to see them`;
-    shown.push(make("tr", { class: "more" }, make("td", { colspan: String(columns) }, text)));
-  }
-  if (!rows.length) shown.push(make("tr", { class: "more" }, make("td", { colspan: String(columns) }, "none")));
-  body.replaceChildren(...shown);
+function parsedColour(text) {
+  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+}
+
+function mixed(stops, share) {
+  const place = share * (stops.length - 1);
+  const at = Math.min(Math.floor(place), stops.length - 2);
+  const part = stops[at].map((value, of) => Math.round(value + (stops[at + 1][of] - value) * (place - at)));
+  return `rgb(${part.join(",")})`;
+}
+
+/** The colours of the heat from none to most, in this number of steps. */
+function heatColours(steps) {
+  const stops = [0, 1, 2, 3, 4].map((at) => ink(`--heat-${at}`)).map(parsedColour);
+  return Array.from({ length: steps + 1 }, (_, at) => mixed(stops, at / steps));
 }

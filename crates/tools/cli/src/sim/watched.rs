@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use selvedge_page::Watch;
+use selvedge_page::{Shown, Watch};
 use selvedge_sim::node::Progress;
 use selvedge_sim::report::{Heat, words};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ impl Watched {
     /// Starts the page that `--watch` asks for, and prints its address.
     pub fn start(output: &Output, title: &str, heat: Option<&Heat>) -> Result<Watched> {
         let (Some(address), Some(heat)) = (output.watch, heat) else { return Ok(Watched { page: None, sent: None }) };
-        let page = Watch::start(address).map_err(|error| Usage(format!("--watch: {error}")))?;
+        let page = Watch::start(address, Shown::Simulation).map_err(|error| Usage(format!("--watch: {error}")))?;
         eprintln!("selvedge sim: {}", page.url());
         let structure = heat.structure(title);
         page.send("structure", &structure, &[("structure", &structure)]);

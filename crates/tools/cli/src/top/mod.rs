@@ -5,14 +5,18 @@
 //! where no keys can be read, it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 //!
 //! * [`show`], [`links`]: the rows, and JSON. [`mod@view`]: cells and their order. [`state`]: keys. [`screen`]: the terminal.
+//! * [`matrix`]: the traffic between ranks. [`page`]: the page that shows it in a browser.
 
 mod links;
+mod matrix;
+mod page;
 mod screen;
 mod show;
 mod state;
 mod view;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -22,6 +26,9 @@ use anyhow::{Result, bail};
 use selvedge_host::snapshot::{Rates, Snapshot, user_directory};
 
 use view::View;
+
+/// The address of the page without another; 7393 is that of `selvedge sim --watch`.
+const PAGE: &str = "127.0.0.1:7394";
 
 /// Minimum time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -45,6 +52,11 @@ pub struct Args {
     /// Show the links of each process to its peers instead of the NICs
     #[arg(long)]
     links: bool,
+
+    /// Serve a page with the communication matrix and the rates of the jobs, and print its address; 127.0.0.1:7394 without an address
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = PAGE,
+          conflicts_with_all = ["json", "once", "links"])]
+    html: Option<SocketAddr>,
 
     /// Only this job
     #[arg(long, value_name = "NAME")]
@@ -73,6 +85,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let first = Snapshot::new(&parent, only);
     if let (Some(name), true) = (only, first.jobs.is_empty()) {
         bail!("there is no job {name} in {}", user_directory(&parent).display());
+    }
+    if let Some(address) = args.html {
+        return page::serve(&args, address, &parent, first).map(|()| ExitCode::SUCCESS);
     }
     let written = if args.json || args.once || !io::stdout().is_terminal() || !screen::has_keys() {
         print_once(&args, &parent, first)

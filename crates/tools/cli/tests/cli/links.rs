@@ -3,10 +3,13 @@
 //! between hosts.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::hosts::Hosts;
 use crate::common::{Ended, Place, compile, compile_text, wait_until};
@@ -30,7 +33,7 @@ fn text(place: &Place, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn json(text: &str) -> Vec<Value> {
+fn records(text: &str) -> Vec<Value> {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     value.as_array().expect("an array").clone()
 }
@@ -86,7 +89,7 @@ fn in_place_traffic_is_left_out_by_its_variable() {
     let mut command = place.run(&["-n", "2", "--timeout", "180", &program, "3"]);
     command.env("SELVEDGE_SHMEM_TRAFFIC", "0");
     let job = start(&place, command);
-    let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let nics = records(&text(&place, &["top", "--json", "--interval", "0"]));
     let counted = |rank| links_of(&nics, rank).iter().map(|link| number(link, "operations")).sum::<u64>();
     assert_eq!((counted(0), counted(1)), (0, 0));
     assert_eq!(job.end().code, Some(0));
@@ -97,7 +100,7 @@ fn in_place_traffic_of_openshmem_is_counted_exactly() {
     let place = Place::new("links");
     let program = compile(&place, "links");
     let job = start(&place, place.run(&["-n", "2", "--timeout", "180", &program, "3"]));
-    let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let nics = records(&text(&place, &["top", "--json", "--interval", "0"]));
     let link = link_to(&nics, 0, 1);
     for (field, count) in [
         ("atomics", 3 * ATOMICS),
@@ -127,7 +130,7 @@ fn in_place_traffic_of_openshmem_is_counted_exactly() {
     assert!(row.contains("memory") && row.contains("open") && row.contains(&operations), "{table}");
 
     // `registers` has the same numbers.
-    let registers = json(&text(&place, &["registers", "--json", "--nic", "0", "links"]));
+    let registers = records(&text(&place, &["registers", "--json", "--nic", "0", "links"]));
     let links = &registers[0]["registers"]["links"];
     let at = links["links.peer"].as_array().expect("an array").iter().position(|peer| *peer == 1).expect("the link");
     assert_eq!(links["links.atomics"][at], 3 * ATOMICS);
@@ -161,7 +164,7 @@ fn any_file_in_place_of_a_page_is_survived() {
     garbage[128..132].copy_from_slice(&1u32.to_ne_bytes());
     garbage[12..16].copy_from_slice(&6u32.to_ne_bytes());
     write("6.links", &garbage, 0o600);
-    let records = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let records = records(&text(&place, &["top", "--json", "--interval", "0"]));
     let refused: Vec<&str> = records.iter().filter_map(|record| record["file"].as_str()).collect();
     assert_eq!(refused, ["1.links", "2.links", "3.links", "4.links", "5.links"], "{records:?}");
     assert_eq!(link_to(&records, 0, 1)["atomics"], ATOMICS);
@@ -184,7 +187,7 @@ fn between_hosts(name: &str, variables: &[(&str, &str)]) -> Option<(Value, Value
     let top = |host: &str| {
         let script = format!("{} top --json --interval 0", env!("CARGO_BIN_EXE_selvedge"));
         let ended = hosts.run(&place, &["--hosts", host, "sh", "-c", &script]).output().expect("starts");
-        json(&String::from_utf8_lossy(&ended.stdout))
+        records(&String::from_utf8_lossy(&ended.stdout))
     };
     let mut seen = (Value::Null, Value::Null);
     wait_until("what one side has sent, the other has", || {
@@ -295,7 +298,7 @@ fn messages_for_a_closed_port_leave_their_heads() {
     let program = compile_text("blocked-ports", TO_A_CLOSED_PORT, &["velo2"]);
     let job = start(&place, place.run(&["-n", "2", "--timeout", "180", &program]));
     let port: u64 = place.wait_for_line("1").parse().expect("a port");
-    let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let nics = records(&text(&place, &["top", "--json", "--interval", "0"]));
     let nic = nics.iter().find(|nic| nic["rank"] == 1).expect("rank 1");
     let heads = nic["blocked_heads"].as_array().expect("an array");
     assert_eq!((&nic["blocked"], heads.len()), (&302.into(), 256));
@@ -310,10 +313,78 @@ fn messages_for_a_closed_port_leave_their_heads() {
     assert_eq!(nics.iter().find(|nic| nic["rank"] == 0).expect("rank 0")["blocked"], 0);
     let table = text(&place, &["top", "--interval", "0"]);
     assert!(table.contains("302 messages found no destination") && table.contains("closed before"), "{table}");
-    let registers = json(&text(&place, &["registers", "--json", "--nic", "1", "blocked"]));
+    let registers = records(&text(&place, &["registers", "--json", "--nic", "1", "blocked"]));
     let blocked = &registers[0]["registers"]["blocked"];
     assert_eq!((&blocked["blocked.count"], &blocked["blocked.number"][255]), (&302.into(), &302.into()));
     let ended = job.end();
     assert_eq!(ended.code, Some(0));
     assert!(ended.err.contains("was dropped: it is closed"), "{}", ended.err);
+}
+
+/// Reads lines of an answer until one begins with `start`, and returns its rest.
+fn line_of(reader: &mut impl BufRead, start: &str) -> String {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        assert!(reader.read_line(&mut line).expect("an answer") > 0, "it ended before {start}");
+        if let Some(rest) = line.strip_prefix(start) {
+            return rest.trim().to_owned();
+        }
+    }
+}
+
+fn asked(address: &str, path: &str) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(address).expect("the page is served");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("asked");
+    BufReader::new(stream)
+}
+
+#[test]
+fn the_page_of_a_job_has_its_matrix() {
+    let place = Place::new("links-page");
+    let program = compile(&place, "links");
+    let job = start(&place, place.run(&["-n", "2", "--timeout", "180", &program, "3"]));
+    let name = place.jobs()[0].file_name().expect("a name").to_string_lossy().into_owned();
+    let arguments = ["top", "--html=127.0.0.1:0", "--job", &name, "--interval", "50ms"];
+    let mut command =
+        selvedge(&place, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let url = line_of(&mut BufReader::new(command.stdout.take().expect("a pipe")), "http://");
+    let (address, key) = url.split_once("/?").expect("an address with a key");
+    assert!(line_of(&mut asked(address, "/"), "HTTP/1.1 ").starts_with("200"));
+    assert!(line_of(&mut asked(address, "/api/events"), "HTTP/1.1 ").starts_with("401"), "the key is needed");
+
+    let mut events = asked(address, &format!("/api/events?{key}"));
+    let picture = |text: &str| serde_json::from_str::<Value>(text).expect("JSON")["jobs"][0].clone();
+    let first = picture(&line_of(&mut events, "data: "));
+    assert_eq!((&first["size"], &first["block"], &first["name"]), (&json!(2), &json!(1), &json!(name)));
+    // Rank 0 is the only one to start operations. What its gets bring goes from rank 1 to rank 0.
+    let cell = |from: u64, to: u64| {
+        let cells = first["cells"].as_array().expect("cells");
+        let found = cells.iter().find(|cell| cell[0] == from && cell[1] == to).expect("a cell");
+        (found[2].as_u64().expect("operations"), found[3].as_u64().expect("bytes"))
+    };
+    assert_eq!(cell(0, 1), (3 * (ATOMICS + PUTS + GETS), 3 * BYTES_OUT));
+    assert_eq!(cell(1, 0), (0, 3 * BYTES_IN));
+    let ranks = first["ranks"].as_array().expect("ranks").clone();
+    assert_eq!(ranks.iter().map(|rank| rank["rank"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    assert_eq!((&ranks[1]["bytes_in"], &ranks[1]["state"]), (&json!(3 * BYTES_OUT), &json!("ready")));
+    // A second picture has rates, which are 0: the program waits.
+    let mut later = picture(&line_of(&mut events, "data: "));
+    while later["cells"][0][4].is_null() {
+        later = picture(&line_of(&mut events, "data: "));
+    }
+    assert_eq!((later["cells"][0][4].as_f64(), later["cells"][0][5].as_f64()), (Some(0.0), Some(0.0)));
+
+    assert_eq!(job.end().code, Some(0));
+    assert_eq!(line_of(&mut events, "event: end"), "");
+    assert_eq!(command.wait().expect("it ends with its job").code(), Some(0));
+}
+
+#[test]
+fn a_page_is_served_on_this_host_only() {
+    let place = Place::new("links-page-wrong");
+    let refused = selvedge(&place, &["top", "--html=0.0.0.0:0"]).output().expect("starts");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("0.0.0.0:0"), "{said}");
 }
