@@ -20,6 +20,10 @@ int main(void)
     int is_right = 1;
 
     selvedge_init(); /* joins the job of `selvedge run` */
+    if (selvedge_size() != 2) {
+        fprintf(stderr, "first_put is for two processes: selvedge run -n 2\n");
+        return 2;
+    }
     PtlInit();
     PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni);
     PtlGetPhysId(ni, &me);
