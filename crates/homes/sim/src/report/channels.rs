@@ -5,12 +5,11 @@
 
 use std::cmp::Reverse;
 
+use selvedge_document::plot::{Axis, Line, Shape};
+use selvedge_document::{Plot, Table, words};
 use selvedge_fabric::{NodeId, Peer, Topology};
 use serde_json::{Value, json};
 
-use super::document::Table;
-use super::plot::{Axis, Plot, Shape};
-use super::words;
 use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
@@ -149,7 +148,7 @@ impl Fabric {
         let bars = self.utilisation_steps.iter().enumerate();
         let bars = bars.map(|(at, &links)| (at as f64 * step, (at + 1) as f64 * step, links as f64)).collect();
         let ranked = self.busiest.iter().map(|channel| (channel.name.clone(), channel.utilisation)).collect();
-        let per_node = |name: &str, flits: &[u64]| super::plot::Line { name: name.to_owned(), points: by_node(flits) };
+        let per_node = |name: &str, flits: &[u64]| Line { name: name.to_owned(), points: by_node(flits) };
         let all = [
             Plot {
                 name: "link-utilisation".into(),

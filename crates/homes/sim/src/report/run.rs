@@ -9,17 +9,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
+use selvedge_document::plot::{Axis, Line, Matrix, Shape, file_name, shrunk, wide};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Map, Value, json};
 
 use super::channels::Fabric;
-use super::document::{Document, Section, Table};
 use super::heat::Heat;
 use super::jobs::Jobs;
 use super::latency::{latency_json, latency_words};
-use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
 use super::sheet::Sheet;
-use super::{Wall, commands, rerouting, words};
+use super::{Wall, commands, rerouting};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
 use crate::node::{End, Model, Outcome, Waiting};
@@ -427,19 +427,6 @@ impl Run {
         }
         all
     }
-}
-
-/// Whether the values above zero are so far apart that a linear axis would show only the largest.
-pub fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
-    let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
-    least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
-}
-
-/// Makes a file name: letters and digits, and dashes for all other characters.
-pub fn file_name(text: &str) -> String {
-    let dashed: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// Returns a machine as JSON, with every number of its description.

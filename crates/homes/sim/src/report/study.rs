@@ -2,11 +2,11 @@
 //! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock
 //! probability and length of cycles on mesh and torus, each over the locality of the traffic.
 
+use selvedge_document::plot::{Axis, Line, Shape};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Value, json};
 
-use super::document::{Document, Section, Table};
-use super::plot::{Axis, Line, Plot, Shape};
-use super::{Wall, words};
+use super::Wall;
 use crate::traffic::study::{StudyConfig, StudyPoint};
 
 /// Name and version of the JSON's schema.

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use selvedge_document::plot::{Axis, Line, Shape, wide};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Value, json};
 
 use super::channels::channel_name;
-use super::document::{Document, Section, Table};
-use super::plot::{Axis, Line, Plot, Shape};
-use super::run::{machine_json, wide};
+use super::run::machine_json;
 use super::sheet::Sheet;
-use super::{Heat, Wall, rerouting, words};
+use super::{Heat, Wall, rerouting};
 use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};

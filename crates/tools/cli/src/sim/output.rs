@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use selvedge_sim::report::{Document, Heat, html};
+use selvedge_document::{Document, html};
+use selvedge_sim::report::Heat;
 use serde_json::Value;
 
 use super::text;

@@ -4,7 +4,7 @@
 //! Invariant: the layout of a table does not depend on other tables, and no line ends in blanks. So a line without
 //! wall-clock values is the same in two runs, on terminals of one width.
 
-use selvedge_sim::report::{Block, Document, Table};
+use selvedge_document::{Block, Document, Table};
 use selvedge_terminal::paragraph;
 
 /// The report as text. `all`: includes sections and tables that are not in the summary.
@@ -46,7 +46,8 @@ fn table(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use selvedge_sim::report::{Section, Wall};
+    use selvedge_document::Section;
+    use selvedge_sim::report::Wall;
 
     #[test]
     fn lines_of_the_wall_clock_can_be_recognised() {

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::document::{Block, Document, Section, Table};
-use super::plot::escaped;
+use crate::plot::escaped;
+use crate::{Block, Document, Section, Table};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d2126;--dim:#5d6670;--paper:#fff;--line:#d8dce0;--stripe:#f5f7f8}

@@ -6,7 +6,7 @@
 //! Invariant: measurements of the wall clock are only in sections marked with [`Section::wall`]. All other sections are
 //! equal in two runs of the same simulation.
 
-use super::plot::Plot;
+use crate::Plot;
 
 /// A report.
 #[derive(Clone, Debug, Default)]
