@@ -6,15 +6,16 @@
 //! |---|---|
 //! | `document` | the content, without its layout |
 //! | [`plot`] | pictures (SVG), the only user of `plotters` |
-//! | [`html`] | an HTML page |
+//! | [`html`], [`markdown`] | the document as a page |
 //! | [`words`] | numbers with a unit, as text |
 //!
 //! Rule: no code here reads a clock or a file, so that equal documents have equal layouts, byte by byte.
 
 mod document;
 pub mod html;
+pub mod markdown;
 pub mod plot;
 pub mod words;
 
-pub use document::{Block, Column, Document, Section, Table};
+pub use document::{Block, Column, Document, Output, Section, Table};
 pub use plot::Plot;

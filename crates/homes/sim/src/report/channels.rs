@@ -14,6 +14,8 @@ use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
 const BUSIEST: usize = 16;
+/// Name of the plot of the busiest channels.
+pub(super) const HOT_CHANNELS: &str = "hot-channels";
 const STEPS: usize = 20;
 
 /// The figures of a fabric for a report.
@@ -158,7 +160,7 @@ impl Fabric {
                 shape: Shape::Bars(bars),
             },
             Plot {
-                name: "hot-channels".into(),
+                name: HOT_CHANNELS.into(),
                 title: "Busiest channels".into(),
                 x: Axis::linear("share of the time", words::percent),
                 y: Axis::linear("", words::plain),

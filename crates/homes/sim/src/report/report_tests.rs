@@ -299,6 +299,13 @@ fn every_picture_is_xml_and_the_page_stands_alone() {
     for outside in ["http:", "https:", "src=", "<script", "<link", "url(", "@import"] {
         assert!(!without_names.contains(outside), "the page refers to {outside}");
     }
+    for name in ["result-half-round-trip-us", "latency", "hot-channels"] {
+        let tables = document.sections.iter().flat_map(|section| &section.blocks);
+        let draws =
+            |block: &&Block| matches!(block, Block::Table(table) if table.plots.iter().any(|plot| plot == name));
+        assert_eq!(tables.filter(draws).count(), 1, "{name} draws a table");
+        assert!(page.contains(&format!("href=\"#plot-{name}\"")), "{name}");
+    }
     assert!(page.contains("prefers-color-scheme:dark"));
     assert!(page.contains("small &lt;&amp;&gt; odd") && page.contains("forked &lt;once&gt; &amp; went on"));
     assert!(page.contains("waits for its NIC") && page.contains("and 10 more"));

@@ -57,7 +57,7 @@ impl Study {
         for (topology, title) in [("mesh", "Mesh"), ("torus", "Torus")] {
             let plots = figures.iter().filter(|figure| figure.1 == topology);
             let plots = plots.map(|(name, _, title, y, of)| self.plot(name, topology, title, y.clone(), *of));
-            sections.push(Section::new(title).in_summary().table(self.table(topology)).plots(plots));
+            sections.push(Section::new(title).in_summary().drawn(self.table(topology), plots));
         }
         sections.extend(self.wall.as_ref().map(|wall| wall.section(0, 0)));
         Document { title: "Blocking and deadlock by locality".into(), about: about.into(), sections }

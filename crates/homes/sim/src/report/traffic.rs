@@ -41,7 +41,7 @@ impl Traffic {
 
     pub fn document(&self) -> Document {
         let mut sections = vec![Section::new("Traffic").in_summary().table(self.what_table())];
-        sections.push(Section::new("Results").in_summary().table(self.result_table()).plots(self.curves()));
+        sections.push(Section::new("Results").in_summary().drawn(self.result_table(), self.curves()));
         let stopped: Vec<String> = self.results.iter().filter_map(|run| self.why(run)).collect();
         if !stopped.is_empty() {
             let section = Section::new("Ended before all packets had arrived").in_summary();
@@ -62,7 +62,7 @@ impl Traffic {
                 table.row([channel_name(&self.machine.topology, busy.channel), words::percent(busy.utilisation)]);
             }
             let text = format!("Between routers, at a load of {}.", words::percent(run.load));
-            sections.push(Section::new("Busiest channels").text(text).table(table).plots(self.busiest(run)));
+            sections.push(Section::new("Busiest channels").text(text).drawn(table, self.busiest(run)));
         }
         if let Some(wall) = &self.wall {
             let (events, hops) = self.events();

@@ -106,7 +106,7 @@ impl<'a> Results<'a> {
                 .push(self.notes.iter().fold(Section::new("Notes").in_summary(), |section, note| section.text(note)));
         }
         if !drawn.is_empty() {
-            sections.push(Section::new("Plots").plots(drawn));
+            sections.push(Section::new("Plots").plots(drawn.iter().cloned()));
         }
         let heads: Vec<&str> = self.table.heads().map(String::as_str).collect();
         let mut results = selvedge_document::Table::with_heads(&heads);
@@ -114,7 +114,7 @@ impl<'a> Results<'a> {
             column.right = self.table.rows.iter().all(|row| row[at].is_number() || row[at].is_null());
         }
         self.table.rows.iter().for_each(|row| results.row(row.iter().map(shown)));
-        let section = Section::new("Table").table(results);
+        let section = Section::new("Table").table(results.drawn_by(&drawn));
         let is_short = self.table.rows.len() <= ROWS_SHOWN && heads.len() <= COLUMNS_SHOWN;
         sections.push(if is_short && !self.table.rows.is_empty() { section.in_summary() } else { section });
         Document { title: self.scenario.name.clone(), about: self.scenario.about.clone(), sections }
