@@ -31,7 +31,7 @@ IMPL_FILES_MAX = 5
 ROWS = [
     "core/nic core/fabric",
     "core/manager core/fabric-manager",
-    "homes/os homes/settings",
+    "homes/os homes/settings homes/document",
     "homes/job homes/libfabric homes/trace homes/sim-protocol",
     "homes/host",
     "homes/net homes/sim",

@@ -5,16 +5,17 @@
 
 use std::cmp::Reverse;
 
+use selvedge_document::plot::{Axis, Line, Shape};
+use selvedge_document::{Plot, Table, words};
 use selvedge_fabric::{NodeId, Peer, Topology};
 use serde_json::{Value, json};
 
-use super::document::Table;
-use super::plot::{Axis, Plot, Shape};
-use super::words;
 use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
 const BUSIEST: usize = 16;
+/// Name of the plot of the busiest channels.
+pub(super) const HOT_CHANNELS: &str = "hot-channels";
 const STEPS: usize = 20;
 
 /// The figures of a fabric for a report.
@@ -149,7 +150,7 @@ impl Fabric {
         let bars = self.utilisation_steps.iter().enumerate();
         let bars = bars.map(|(at, &links)| (at as f64 * step, (at + 1) as f64 * step, links as f64)).collect();
         let ranked = self.busiest.iter().map(|channel| (channel.name.clone(), channel.utilisation)).collect();
-        let per_node = |name: &str, flits: &[u64]| super::plot::Line { name: name.to_owned(), points: by_node(flits) };
+        let per_node = |name: &str, flits: &[u64]| Line { name: name.to_owned(), points: by_node(flits) };
         let all = [
             Plot {
                 name: "link-utilisation".into(),
@@ -159,7 +160,7 @@ impl Fabric {
                 shape: Shape::Bars(bars),
             },
             Plot {
-                name: "hot-channels".into(),
+                name: HOT_CHANNELS.into(),
                 title: "Busiest channels".into(),
                 x: Axis::linear("share of the time", words::percent),
                 y: Axis::linear("", words::plain),

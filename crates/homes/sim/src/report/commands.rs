@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness, full mailboxes.
 
+use selvedge_document::{Section, Table, words};
 use serde_json::{Value, json};
 
-use super::document::{Section, Table};
 use super::latency::{latency_json, latency_words};
-use super::words;
 use crate::machine::interface::Interface;
 use crate::node::{Outcome, RankCommands};
 use crate::time::Time;

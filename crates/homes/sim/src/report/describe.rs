@@ -2,13 +2,12 @@
 //! A machine without a run: its parts, the latencies of its empty fabric, whether its routing can deadlock, the cost of
 //! a message step by step, and every number with its source.
 
+use selvedge_document::{Document, Section, Table, words};
 use selvedge_fabric::{Dependencies, NodeId, dependency};
 use serde_json::{Value, json};
 
-use super::document::{Document, Section, Table};
 use super::run::machine_json;
 use super::sheet::Sheet;
-use super::words;
 use crate::machine::{Machine, Mode};
 use crate::network::{Network, NetworkError};
 use crate::time::Time;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The jobs of a run: their times and slowdowns, their messages, and their shares of the fabric.
 
+use selvedge_document::{Section, Table, words};
 use serde_json::{Map, Value, json};
 
-use super::document::{Section, Table};
 use super::latency::{latency_json, latency_words};
-use super::words;
 use crate::node::JobCounts;
 use crate::observers::by_job::JobPackets;
 use crate::program::Results;

@@ -2,9 +2,9 @@
 //! Histograms of picoseconds, as words and as JSON.
 
 use hdrhistogram::Histogram;
+use selvedge_document::words;
 use serde_json::{Value, json};
 
-use super::words;
 use crate::time::Time;
 
 /// Returns least, median, 99th percentile and greatest of a histogram of picoseconds.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports of a simulation: tables, JSON, pictures, an HTML page, a timeline.
+//! Reports of a simulation: documents (`selvedge_document`: tables, plots, an HTML page), JSON, a timeline.
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`document`] | the content of a report, without its layout |
-//! | [`plot`], [`html`] | the layout: pictures (SVG), an HTML page |
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
@@ -12,20 +10,17 @@
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
-//! | [`words`], `latency` | numbers with a unit, and distributions of times, as text |
+//! | `latency` | distributions of times, as text and JSON |
 //!
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
 
 pub mod channels;
 mod commands;
 pub mod describe;
-pub mod document;
 pub mod heat;
-pub mod html;
 pub mod jobs;
 mod latency;
 mod places;
-pub mod plot;
 mod rerouting;
 pub mod run;
 pub mod samples;
@@ -33,18 +28,16 @@ pub mod sheet;
 pub mod study;
 pub mod timeline;
 pub mod traffic;
-pub mod words;
 
 #[cfg(test)]
 #[path = "report_tests.rs"]
 mod tests;
 
+use selvedge_document::{Section, Table, words};
 use serde_json::{Map, Value, json};
 
 pub use channels::Fabric;
-pub use document::{Block, Document, Section, Table};
 pub use heat::Heat;
-pub use plot::Plot;
 pub use run::Run;
 pub use samples::Samples;
 pub use study::Study;

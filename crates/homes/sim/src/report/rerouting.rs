@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Changes of the fabric and how it came to rest again, as a section of a report.
 
+use selvedge_document::{Section, Table, words};
+
 use std::collections::BTreeMap;
 
-use super::document::{Section, Table};
-use super::words;
 use crate::network::LossReason;
 use crate::rerouting::{Episode, ReroutingReport};
 use crate::time::Time;

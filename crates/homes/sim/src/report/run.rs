@@ -9,17 +9,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
+use selvedge_document::plot::{Axis, Line, Matrix, Shape, file_name, shrunk, wide};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Map, Value, json};
 
-use super::channels::Fabric;
-use super::document::{Document, Section, Table};
+use super::channels::{Fabric, HOT_CHANNELS};
 use super::heat::Heat;
 use super::jobs::Jobs;
 use super::latency::{latency_json, latency_words};
-use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
 use super::sheet::Sheet;
-use super::{Wall, commands, rerouting, words};
+use super::{Wall, commands, rerouting};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
 use crate::node::{End, Model, Outcome, Waiting};
@@ -28,6 +28,8 @@ use crate::time::Time;
 
 /// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "selvedge.sim.run/1";
+/// Name of the plot of latencies.
+const LATENCY: &str = "latency";
 /// Most stuck ranks that a terminal shows; the page and the JSON have all.
 const STUCK_SHOWN: usize = 20;
 
@@ -123,14 +125,17 @@ impl Run {
         if !self.results.points.is_empty() {
             sections.push(self.result_section());
         }
-        let messages = Section::new("Messages").in_summary().table(self.message_table());
-        sections.push(messages.plots(self.message_plots()));
+        let plots = self.message_plots();
+        let table = self.message_table().drawn_by(plots.iter().filter(|plot| plot.name == LATENCY));
+        sections.push(Section::new("Messages").in_summary().table(table).plots(plots));
         if let Some(interface) = &self.machine.interface {
             sections.push(commands::section(interface, &self.outcome));
         }
         sections.push(self.register_section());
+        let plots = self.fabric.plots();
+        let busiest = self.fabric.channel_table().drawn_by(plots.iter().filter(|plot| plot.name == HOT_CHANNELS));
         let fabric = Section::new("Fabric").in_summary().table(self.fabric.table());
-        sections.push(fabric.plots(self.fabric.plots()).table(self.fabric.channel_table()));
+        sections.push(fabric.plots(plots).table(busiest));
         let rerouting_report = self.outcome.rerouting.as_ref().map(|report| (String::new(), report));
         sections.extend(rerouting::section(&rerouting_report.into_iter().collect::<Vec<_>>()));
         if let Some(wall) = &self.wall {
@@ -273,7 +278,7 @@ impl Run {
                 shape: Shape::Lines(vec![Line { name: (*name).to_owned(), points }]),
             })
         });
-        Section::new("Results of the program").in_summary().table(table).plots(plots)
+        Section::new("Results of the program").in_summary().drawn(table, plots)
     }
 
     fn message_table(&self) -> Table {
@@ -429,19 +434,6 @@ impl Run {
     }
 }
 
-/// Whether the values above zero are so far apart that a linear axis would show only the largest.
-pub fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
-    let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
-    least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
-}
-
-/// Makes a file name: letters and digits, and dashes for all other characters.
-pub fn file_name(text: &str) -> String {
-    let dashed: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
-}
-
 /// Returns a machine as JSON, with every number of its description.
 pub fn machine_json(machine: &Machine) -> Value {
     let mut described = json!({
@@ -472,7 +464,7 @@ pub fn latency_plot(latency: &Histogram<u64>) -> Option<Plot> {
     let edge = |at: i32| 10f64.powf(f64::from(at) / PER_DECADE);
     let bars: Vec<_> = bars.into_iter().map(|(at, count)| (edge(at), edge(at + 1), count as f64)).collect();
     (!bars.is_empty()).then(|| Plot {
-        name: "latency".into(),
+        name: LATENCY.into(),
         title: "Latency of messages, from command to delivery".into(),
         x: Axis::logarithmic("latency", 10, words::time_ns),
         y: Axis::whole("messages", words::scaled),

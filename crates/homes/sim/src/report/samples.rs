@@ -4,10 +4,10 @@
 //! Invariant: at most [`SAMPLES_MAX`] are kept. If there are more, every second one is dropped, and from then on only
 //! every second new one is kept. So their times depend only on the run's events.
 
+use selvedge_document::plot::{Axis, Line, Shape};
+use selvedge_document::{Plot, words};
 use serde_json::{Value, json};
 
-use super::plot::{Axis, Line, Plot, Shape};
-use super::words;
 use crate::node::Progress;
 
 pub const SAMPLES_MAX: usize = 512;

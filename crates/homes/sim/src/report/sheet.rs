@@ -6,9 +6,9 @@
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
+use selvedge_document::Table;
 use serde_json::{Value, json};
 
-use super::document::Table;
 use crate::machine::description::{
     AggregationTable, AtuTable, CacheTable, CongestionTable, Description, HostTable, InterfaceTable, LimitsTable,
     LinkTable, NicTable, PathTable, RetransmissionTable, RoutingTable, SpeedTable, SwitchTable, TopologyTable,

@@ -2,11 +2,11 @@
 //! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock
 //! probability and length of cycles on mesh and torus, each over the locality of the traffic.
 
+use selvedge_document::plot::{Axis, Line, Shape};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Value, json};
 
-use super::document::{Document, Section, Table};
-use super::plot::{Axis, Line, Plot, Shape};
-use super::{Wall, words};
+use super::Wall;
 use crate::traffic::study::{StudyConfig, StudyPoint};
 
 /// Name and version of the JSON's schema.
@@ -57,7 +57,7 @@ impl Study {
         for (topology, title) in [("mesh", "Mesh"), ("torus", "Torus")] {
             let plots = figures.iter().filter(|figure| figure.1 == topology);
             let plots = plots.map(|(name, _, title, y, of)| self.plot(name, topology, title, y.clone(), *of));
-            sections.push(Section::new(title).in_summary().table(self.table(topology)).plots(plots));
+            sections.push(Section::new(title).in_summary().drawn(self.table(topology), plots));
         }
         sections.extend(self.wall.as_ref().map(|wall| wall.section(0, 0)));
         Document { title: "Blocking and deadlock by locality".into(), about: about.into(), sections }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use selvedge_document::plot::{Axis, Line, Shape, wide};
+use selvedge_document::{Document, Plot, Section, Table, words};
 use serde_json::{Value, json};
 
 use super::channels::channel_name;
-use super::document::{Document, Section, Table};
-use super::plot::{Axis, Line, Plot, Shape};
-use super::run::{machine_json, wide};
+use super::run::machine_json;
 use super::sheet::Sheet;
-use super::{Heat, Wall, rerouting, words};
+use super::{Heat, Wall, rerouting};
 use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
@@ -41,7 +41,7 @@ impl Traffic {
 
     pub fn document(&self) -> Document {
         let mut sections = vec![Section::new("Traffic").in_summary().table(self.what_table())];
-        sections.push(Section::new("Results").in_summary().table(self.result_table()).plots(self.curves()));
+        sections.push(Section::new("Results").in_summary().drawn(self.result_table(), self.curves()));
         let stopped: Vec<String> = self.results.iter().filter_map(|run| self.why(run)).collect();
         if !stopped.is_empty() {
             let section = Section::new("Ended before all packets had arrived").in_summary();
@@ -62,7 +62,7 @@ impl Traffic {
                 table.row([channel_name(&self.machine.topology, busy.channel), words::percent(busy.utilisation)]);
             }
             let text = format!("Between routers, at a load of {}.", words::percent(run.load));
-            sections.push(Section::new("Busiest channels").text(text).table(table).plots(self.busiest(run)));
+            sections.push(Section::new("Busiest channels").text(text).drawn(table, self.busiest(run)));
         }
         if let Some(wall) = &self.wall {
             let (events, hops) = self.events();

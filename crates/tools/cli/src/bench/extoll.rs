@@ -7,10 +7,9 @@
 //! which is the floor of every half round trip, and UCX's active messages.
 
 use super::cases::{Case, Runner, Varies, case, in_turns};
-use super::plots::Plot;
+use super::plots::{BANDWIDTH_BY_SIZE, PlotOf, TIME_BY_SIZE};
 use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
-use super::report::size;
-use super::subject::{Subject, time_text};
+use super::subject::Subject;
 
 const UNITS: Runner = Runner::Ranks { program: "extoll/units", processes: &[2], environment: &[] };
 
@@ -99,17 +98,11 @@ pub const SUBJECTS: &[Subject] = &[
         title: "Bandwidth",
         about: "One operation after the other, in one buffer. A get ends with its notification, a put with the requester's.",
         has: |case| case.ends_with("bandwidth"),
-        plots: &[Plot {
-            file: "extoll-bandwidth.svg",
+        plots: &[PlotOf {
+            name: "extoll-bandwidth",
             title: "Bandwidth",
-            x_label: "size",
-            y_label: "bandwidth",
             cases: &["extoll_put_bandwidth", "extoll_get_bandwidth"],
-            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
-            x_text: |x| size(x.round() as u64),
-            y_text: |y| format!("{y} GB/s"),
-            x_base: 4.0,
-            y_base: 2.0,
+            ..BANDWIDTH_BY_SIZE
         }],
     },
     Subject {
@@ -127,17 +120,11 @@ pub const SUBJECTS: &[Subject] = &[
                 message. Small: several. Medium: a copy, a put into a ring with a completer notification, a copy. Long: a VELO message, and a get \
                 between registered buffers.",
         has: |case| case.contains("protocol"),
-        plots: &[Plot {
-            file: "extoll-protocols.svg",
+        plots: &[PlotOf {
+            name: "extoll-protocols",
             title: "Half a round trip by protocols",
-            x_label: "size",
-            y_label: "time",
             cases: &["extoll_protocol_tiny", "extoll_protocol_small", "extoll_protocol_medium", "extoll_protocol_long"],
-            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-            x_text: |x| size(x.round() as u64),
-            y_text: time_text,
-            x_base: 4.0,
-            y_base: 10.0,
+            ..TIME_BY_SIZE
         }],
     },
     Subject {
@@ -152,17 +139,11 @@ pub const SUBJECTS: &[Subject] = &[
                 Messages beyond 120 bytes go in pieces. In `polled` and `immediate` the target polls its memory; in the others it \
                 waits for a message or a notification.",
         has: |_| true,
-        plots: &[Plot {
-            file: "extoll-latency.svg",
+        plots: &[PlotOf {
+            name: "extoll-latency",
             title: "Half a round trip; a whole get",
-            x_label: "size",
-            y_label: "time",
             cases: &["extoll_velo", "extoll_put", "extoll_get"],
-            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-            x_text: |x| size(x.round() as u64),
-            y_text: time_text,
-            x_base: 4.0,
-            y_base: 10.0,
+            ..TIME_BY_SIZE
         }],
     },
 ];

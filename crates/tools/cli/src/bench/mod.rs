@@ -48,9 +48,11 @@ use host::Host;
 use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::Measurement;
+use record::{Measurement, Record};
+use subject::{check_html, write_docs, write_html};
 
 use crate::json;
+use crate::sim::text;
 
 /// A program is ended after its planned time times the factor, plus the extra time.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
@@ -83,6 +85,9 @@ pub struct Args {
     /// Also write DIR/benchmarks.md, DIR/benchmarks-shmem.md or DIR/benchmarks-extoll.md, and its plots.
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
+    /// Also write an HTML page with tables and plots, as one file for any browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// List the cases and stop.
     #[arg(long)]
     list: bool,
@@ -115,6 +120,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if args.list {
         return list(catalogue::all().map(|case| (case.name, case.about)), args.json);
     }
+    check_html(args.html.as_deref())?;
     let scale = match (args.smoke, args.quick) {
         (true, _) => Scale::SMOKE,
         (_, true) => Scale::QUICK,
@@ -129,20 +135,16 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if args.json {
         json::print(&records)?;
     } else {
-        print(&format!("{}\n{}", paragraph(&session.host.describe(), 0), report::table(&records)))?;
+        let table = text::table(&report::table(&records), 0);
+        print(&format!("{}\n{table}", paragraph(&session.host.describe(), 0)))?;
     }
     let groups = Group::ALL.into_iter().filter(|group| chosen.iter().any(|case| case.group() == *group));
-    for (group, directory) in groups.flat_map(|group| args.docs.iter().map(move |directory| (group, directory))) {
-        let page = page::Page {
-            group,
-            host: &session.host,
-            peers: session.peer_versions(group),
-            measurements: &session.done,
-            records: &records,
-            notes: session.notes_of(group),
-            quick: args.quick,
-        };
-        page.write(directory)?;
+    let pages: Vec<_> = groups.map(|group| session.page(group, &records, args.quick)).collect();
+    if let Some(directory) = &args.docs {
+        pages.iter().try_for_each(|page| write_docs(&page.document(), directory, page.file()))?;
+    }
+    if let Some(file) = &args.html {
+        write_html(&page::joined(pages.iter().map(page::Page::document).collect()), file)?;
     }
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -339,8 +341,17 @@ impl Session {
         }
     }
 
-    fn notes_of(&self, group: Group) -> &[String] {
-        &self.notes[group as usize]
+    /// Returns the page of a group.
+    fn page<'a>(&'a self, group: Group, records: &'a [Record], quick: bool) -> page::Page<'a> {
+        page::Page {
+            group,
+            host: &self.host,
+            peers: self.peer_versions(group),
+            measurements: &self.done,
+            records,
+            notes: &self.notes[group as usize],
+            quick,
+        }
     }
 
     /// Time after which a program is ended.

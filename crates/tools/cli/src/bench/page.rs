@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages `benchmarks.md`, `benchmarks-shmem.md` for OpenSHMEM and `benchmarks-extoll.md` for EXTOLL: host, date,
-//! method, tables by subject, plots. The run that measures writes them, so no figure is typed by hand.
+//! The pages of Portals, OpenSHMEM and EXTOLL: host, date, method, tables by subject, plots. The run that measures
+//! writes them, so no figure is typed by hand.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use selvedge_document::{Document, Section, Table};
 
 use super::cases::Group;
 use super::host::Host;
 use super::record::{Measurement, Record};
-use super::subject::{left_out, part};
+use super::subject::{Subject, left_out};
 use super::{extoll, portals, shmem};
 
 pub struct Page<'a> {
@@ -24,29 +21,16 @@ pub struct Page<'a> {
 }
 
 impl Page<'_> {
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut parts = Vec::new();
-        let (subjects, file) = match self.group {
-            Group::Portals => (portals::SUBJECTS, "benchmarks.md"),
-            Group::Shmem => (shmem::SUBJECTS, "benchmarks-shmem.md"),
-            Group::Extoll => (extoll::SUBJECTS, "benchmarks-extoll.md"),
-        };
-        let subject_of = |r: &Record| subjects.iter().position(|s| (s.has)(&r.case));
-        for (at, subject) in subjects.iter().enumerate() {
-            let mine = |r: &&Record| Group::of(&r.case) == self.group && subject_of(r) == Some(at);
-            let records: Vec<&Record> = self.records.iter().filter(mine).collect();
-            if !records.is_empty() {
-                parts.push(part(subject, &records, self.measurements, directory)?);
-            }
+    /// Name of the Markdown page.
+    pub fn file(&self) -> &'static str {
+        match self.group {
+            Group::Portals => "benchmarks.md",
+            Group::Shmem => "benchmarks-shmem.md",
+            Group::Extoll => "benchmarks-extoll.md",
         }
-        let latency_first = parts.into_iter().rev().collect::<String>();
-        let text = self.head() + &latency_first + &left_out(self.notes);
-        let path = directory.join(file);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    fn head(&self) -> String {
+    pub fn document(&self) -> Document {
         let (title, turns) = match self.group {
             Group::Portals => ("Benchmarks", ""),
             Group::Shmem => (
@@ -61,26 +45,78 @@ impl Page<'_> {
             ),
         };
         let asked = self.group.word().map_or(String::new(), |word| format!(" {word}"));
-        let quick = if self.quick { " --quick" } else { "" };
-        let peers = if self.peers.is_empty() { "none installed".to_owned() } else { self.peers.join(", ") };
-        format!(
-            "# {title}\n\nWritten by `selvedge bench{asked}{quick} --docs DIR`; not edited by hand.\n\n\
-             | | |\n|---|---|\n| host | {} |\n| date | {} |\n| peers | {peers} |\n\n\
-             Everything is measured side by side in one run, by processes pinned to a core each (unless there are more \
+        let method = format!(
+            "Everything is measured side by side in one run, by processes pinned to a core each (unless there are more \
              of them than cores). A figure is the median, or the 99th percentile, of many batches after warming up. \
              A ratio is this case's figure divided by that of the case in the column `against`: for times, less than \
              one is faster; for rates and bandwidths, more than one is. A case that is compared with two others has \
-             two lines.{turns}\n\n",
-            self.host.describe(),
-            self.host.date,
-        )
+             two lines.{turns}"
+        );
+        let mut sections = vec![Section::new("").table(self.facts()).text(method)];
+        sections.extend(self.subjects());
+        sections.extend(left_out(self.notes));
+        Document { title: title.to_owned(), about: written_by(&asked, self.quick), sections }
     }
+
+    /// Host, date and peers.
+    fn facts(&self) -> Table {
+        let mut facts = Table::of_values();
+        facts.value("host", self.host.describe());
+        facts.value("date", &self.host.date);
+        facts.value("peers", if self.peers.is_empty() { "none installed".to_owned() } else { self.peers.join(", ") });
+        facts
+    }
+
+    /// The subjects that have records, latency first.
+    pub fn subjects(&self) -> Vec<Section> {
+        let subjects = match self.group {
+            Group::Portals => portals::SUBJECTS,
+            Group::Shmem => shmem::SUBJECTS,
+            Group::Extoll => extoll::SUBJECTS,
+        };
+        let subject_of = |r: &Record| subjects.iter().position(|s| (s.has)(&r.case));
+        let section = |(at, subject): (usize, &Subject)| {
+            let mine = |r: &&Record| Group::of(&r.case) == self.group && subject_of(r) == Some(at);
+            let records: Vec<&Record> = self.records.iter().filter(mine).collect();
+            (!records.is_empty()).then(|| subject.of_records(self.measurements, &records))
+        };
+        subjects.iter().enumerate().filter_map(section).rev().collect()
+    }
+}
+
+/// Returns the line on the origin of a page. `asked`: the words after `selvedge bench`, each with a blank before it.
+pub fn written_by(asked: &str, quick: bool) -> String {
+    let quick = if quick { " --quick" } else { "" };
+    format!("Written by `selvedge bench{asked}{quick}` with `--docs` or `--html`; not edited by hand.")
+}
+
+/// Joins the documents of several groups into one. Names of subjects then begin with the group's.
+pub fn joined(mut documents: Vec<Document>) -> Document {
+    if documents.len() == 1 {
+        return documents.remove(0);
+    }
+    let mut sections = Vec::new();
+    for document in documents {
+        for section in document.sections {
+            let title = match &*section.title {
+                "" => document.title.clone(),
+                title => format!("{}: {title}", document.title),
+            };
+            sections.push(Section { title, ..section });
+        }
+    }
+    Document { title: "Benchmarks".to_owned(), about: "Written by `selvedge bench`.".to_owned(), sections }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use selvedge_document::html;
+
     use super::*;
     use crate::bench::catalogue::records;
+    use crate::bench::subject::write_docs;
 
     #[test]
     fn the_page_has_every_record_and_its_plots() {
@@ -104,12 +140,30 @@ mod tests {
             notes: &notes,
             quick: true,
         };
-        page.write(directory.path()).unwrap();
+        write_docs(&page.document(), directory.path(), page.file()).unwrap();
         let text = fs::read_to_string(directory.path().join("benchmarks.md")).unwrap();
         assert_eq!(text.lines().filter(|l| l.starts_with("| counting_put ")).count(), 2);
         assert!(text.contains("raw_flag | 1.20 |") && text.contains("latency.svg") && text.contains("not installed"));
         assert!(directory.path().join("latency.svg").is_file());
         assert!(!text.contains("## Matching"));
+        let page = html::page(&page.document(), None);
+        for word in
+            ["UCX 1", "not installed", "<h2>Latency</h2>", "<svg", "href=\"#plot-latency\"", "<td>raw_flag</td>"]
+        {
+            assert!(page.contains(word), "{word}: {page}");
+        }
+    }
+
+    #[test]
+    fn groups_share_a_page() {
+        let document = |title: &str| Document {
+            title: title.to_owned(),
+            about: String::new(),
+            sections: vec![Section::new("").text("Host"), Section::new("Latency")],
+        };
+        let titles = |document: Document| document.sections.into_iter().map(|s| s.title).collect::<Vec<_>>();
+        assert_eq!(titles(joined(vec![document("A")])), ["", "Latency"]);
+        assert_eq!(titles(joined(vec![document("A"), document("B")])), ["A", "A: Latency", "B", "B: Latency"]);
     }
 
     #[test]
@@ -126,7 +180,7 @@ mod tests {
             notes: &[],
             quick: false,
         };
-        page.write(directory.path()).unwrap();
+        write_docs(&page.document(), directory.path(), page.file()).unwrap();
         let text = fs::read_to_string(directory.path().join("benchmarks-shmem.md")).unwrap();
         assert!(text.contains("| shmem_get |") && !text.contains("| get |"), "{text}");
     }

@@ -1,124 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plots of measurements as SVG, both axes logarithmic. The viewer renders the text, so no fonts are needed here.
+//! Plots of measurements, as constants of the subjects: their cases, and what is drawn of a measurement. Lines have
+//! logarithmic axes; bars begin at 0, unless they are so different that only the longest could be seen.
 
-use std::ops::Range;
-use std::path::Path;
-
-use anyhow::{Result, anyhow};
-use plotters::prelude::*;
+use selvedge_document::plot::{Axis, Line, Scale, Shape, wide};
+use selvedge_document::{Plot, words};
 
 use super::record::Measurement;
 
-const SIZE: (u32, u32) = (860, 520);
-/// Factor that extends the vertical axis, so that the legend is above the lines.
-const LEGEND_ROOM: f64 = 2.5;
-const FONT: &str = "sans-serif";
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0, 90, 160),
-    RGBColor(200, 80, 0),
-    RGBColor(0, 130, 80),
-    RGBColor(160, 40, 130),
-    RGBColor(110, 110, 110),
-    RGBColor(190, 150, 0),
-    RGBColor(80, 60, 30),
-];
+/// The form of a plot, and the value that it draws of a measurement. `None`: the measurement is not in the plot.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// A line for each case that has at least two points.
+    Lines(fn(&Measurement) -> Option<(f64, f64)>),
+    /// A bar for each case, the shortest first.
+    Bars(fn(&Measurement) -> Option<f64>),
+}
 
-/// One plot, with a line for each case.
-pub struct Plot {
-    pub file: &'static str,
+/// A plot of some cases.
+#[derive(Clone, Copy)]
+pub struct PlotOf {
+    /// Name of its file, without an extension; unique among all plots of benchmarks.
+    pub name: &'static str,
     pub title: &'static str,
-    pub x_label: &'static str,
-    pub y_label: &'static str,
     pub cases: &'static [&'static str],
-    /// The point of a measurement; `None`: not in this plot.
-    pub point: fn(&Measurement) -> Option<(f64, f64)>,
-    pub x_text: fn(f64) -> String,
-    pub y_text: fn(f64) -> String,
-    /// The axes have a grid line at each power of these.
-    pub x_base: f64,
-    pub y_base: f64,
+    pub form: Form,
+    pub x: &'static Axis,
+    pub y: &'static Axis,
 }
 
-struct Line {
-    name: &'static str,
-    points: Vec<(f64, f64)>,
+static SIZE: Axis = Axis::logarithmic("message size", 4, words::bytes);
+static DEPTH: Axis = Axis::logarithmic("Q", 4, words::plain);
+static TIME: Axis = Axis::logarithmic("time", 10, words::time_ns);
+static TIME_FROM_ZERO: Axis = Axis::linear("time", words::time_ns);
+static BANDWIDTH: Axis = Axis::logarithmic("bandwidth", 10, words::bytes_per_s);
+
+/// Median times by size.
+pub const TIME_BY_SIZE: PlotOf = PlotOf {
+    name: "",
+    title: "",
+    cases: &[],
+    form: Form::Lines(|m| Some((m.size_bytes? as f64, m.median_ns?))),
+    x: &SIZE,
+    y: &TIME,
+};
+
+/// Bandwidths by size.
+pub const BANDWIDTH_BY_SIZE: PlotOf = PlotOf { form: Form::Lines(bandwidth_by_size), y: &BANDWIDTH, ..TIME_BY_SIZE };
+
+pub fn bandwidth_by_size(m: &Measurement) -> Option<(f64, f64)> {
+    Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s?))
 }
 
-impl Plot {
-    /// Draws the plot. Returns false if no case has at least two points.
-    pub fn draw(&self, all: &[Measurement], directory: &Path) -> Result<bool> {
-        let lines: Vec<Line> = self.cases.iter().filter_map(|name| self.line(name, all)).collect();
-        if lines.is_empty() {
-            return Ok(false);
-        }
-        let text = self.svg(&lines)?;
-        std::fs::write(directory.join(self.file), text)?;
-        Ok(true)
-    }
+/// Median times by depth.
+pub const TIME_BY_DEPTH: PlotOf =
+    PlotOf { form: Form::Lines(|m| Some((m.depth? as f64, m.median_ns?))), x: &DEPTH, ..TIME_BY_SIZE };
 
-    fn line(&self, name: &'static str, all: &[Measurement]) -> Option<Line> {
-        let mut points: Vec<_> = all.iter().filter(|m| m.case == name).filter_map(self.point).collect();
-        points.retain(|(x, y)| *x > 0.0 && *y > 0.0);
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (points.len() >= 2).then_some(Line { name, points })
-    }
+/// Median times of 8 bytes.
+pub const TIME_OF_EIGHT_BYTES: PlotOf = PlotOf {
+    form: Form::Bars(|m| m.median_ns.filter(|_| m.size_bytes == Some(8) && m.depth.is_none())),
+    x: &TIME_FROM_ZERO,
+    ..TIME_BY_SIZE
+};
 
-    fn svg(&self, lines: &[Line]) -> Result<String> {
-        let mut text = String::new();
-        {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            area.fill(&WHITE).map_err(failed)?;
-            let mut y_extent = extent(lines, |p| p.1);
-            y_extent.end *= LEGEND_ROOM;
-            let mut chart = ChartBuilder::on(&area)
-                .margin(16)
-                .caption(self.title, (FONT, 20))
-                .x_label_area_size(46)
-                .y_label_area_size(76)
-                .build_cartesian_2d(
-                    extent(lines, |p| p.0).log_scale().base(self.x_base),
-                    y_extent.log_scale().base(self.y_base),
-                )
-                .map_err(failed)?;
-            chart
-                .configure_mesh()
-                .x_desc(self.x_label)
-                .y_desc(self.y_label)
-                .label_style((FONT, 13))
-                .x_label_formatter(&|x| (self.x_text)(*x))
-                .y_label_formatter(&|y| (self.y_text)(*y))
-                .light_line_style(WHITE)
-                .draw()
-                .map_err(failed)?;
-            for (line, color) in lines.iter().zip(COLORS.iter().cycle()) {
-                let style = color.stroke_width(2);
-                let drawn = chart.draw_series(LineSeries::new(line.points.iter().copied(), style).point_size(3));
-                let key = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
-                drawn.map_err(failed)?.label(line.name).legend(key);
+impl PlotOf {
+    /// Returns the plot of these measurements. `None`: no case can be drawn.
+    pub fn of(&self, all: &[Measurement]) -> Option<Plot> {
+        let of_case = |name: &'static str| all.iter().filter(move |m| m.case == name);
+        let mut x = self.x.clone();
+        let shape = match self.form {
+            Form::Lines(point) => {
+                let line = |name: &&'static str| line(name, of_case(name).filter_map(point));
+                Shape::Lines(self.cases.iter().filter_map(line).collect())
             }
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .background_style(WHITE.mix(0.85))
-                .border_style(BLACK.mix(0.3))
-                .label_font((FONT, 13))
-                .draw()
-                .map_err(failed)?;
-            area.present().map_err(failed)?;
-        }
-        Ok(text)
+            Form::Bars(value) => {
+                let bar = |name: &&'static str| Some(((*name).to_owned(), of_case(name).find_map(value)?));
+                let mut bars: Vec<_> = self.cases.iter().filter_map(bar).collect();
+                bars.sort_by(|a, b| a.1.total_cmp(&b.1));
+                if wide(bars.iter().map(|bar| bar.1)) {
+                    x.scale = Scale::Logarithmic { base: 10 };
+                }
+                Shape::Ranked(bars)
+            }
+        };
+        let plot = Plot { name: self.name.to_owned(), title: self.title.to_owned(), x, y: self.y.clone(), shape };
+        (!plot.is_empty()).then_some(plot)
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("cannot draw: {error}")
-}
-
-fn extent(lines: &[Line], coordinate: fn(&(f64, f64)) -> f64) -> Range<f64> {
-    let values = || lines.iter().flat_map(|line| line.points.iter().map(coordinate));
-    let least = values().fold(f64::INFINITY, f64::min);
-    let greatest = values().fold(0.0, f64::max);
-    least * 0.8..greatest * 1.6
+fn line(name: &str, points: impl Iterator<Item = (f64, f64)>) -> Option<Line> {
+    let mut points: Vec<_> = points.filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    (points.len() >= 2).then(|| Line { name: name.to_owned(), points })
 }
 
 #[cfg(test)]
@@ -129,27 +101,30 @@ mod tests {
         Measurement { case: case.into(), size_bytes: Some(size), median_ns: Some(median_ns), ..Measurement::default() }
     }
 
-    const PLOT: Plot = Plot {
-        file: "plot.svg",
-        title: "Title",
-        x_label: "bytes",
-        y_label: "time",
-        cases: &["one", "absent", "two"],
-        point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-        x_text: |x| format!("{x}"),
-        y_text: |y| format!("{y} ns"),
-        x_base: 4.0,
-        y_base: 10.0,
-    };
+    const PLOT: PlotOf = PlotOf { name: "plot", title: "Title", cases: &["one", "absent", "two"], ..TIME_BY_SIZE };
 
     #[test]
     fn lines_with_two_points_are_drawn() {
-        let directory = tempfile::tempdir().unwrap();
-        let all = [measured("one", 8, 100.0), measured("one", 64, 200.0), measured("two", 8, 1.0)];
-        assert!(PLOT.draw(&all, directory.path()).unwrap());
-        let text = std::fs::read_to_string(directory.path().join("plot.svg")).unwrap();
-        assert!(text.contains("<svg") && text.contains("</svg>") && text.contains("Title") && text.contains("one"));
-        assert!(!text.contains("two") && !text.contains("absent"));
-        assert!(!PLOT.draw(&all[2..], directory.path()).unwrap());
+        let all = [measured("one", 64, 200.0), measured("one", 8, 100.0), measured("two", 8, 1.0)];
+        let plot = PLOT.of(&all).unwrap();
+        let Shape::Lines(lines) = &plot.shape else { panic!("{:?}", plot.shape) };
+        assert_eq!(
+            (lines.len(), &*lines[0].name, &lines[0].points[..]),
+            (1, "one", &[(8.0, 100.0), (64.0, 200.0)][..])
+        );
+        let svg = plot.svg();
+        for word in ["Title", "message size", "64 B", "100 ns", "prefers-color-scheme:dark"] {
+            assert!(svg.contains(word), "{word}: {svg}");
+        }
+        assert!(PLOT.of(&all[1..]).is_none());
+    }
+
+    #[test]
+    fn bars_are_in_order_of_their_length() {
+        let all =
+            [measured("one", 8, 100.0), measured("one", 64, 1.0), measured("two", 8, 20.0), measured("x", 8, 1.0)];
+        let plot = PlotOf { name: "plot", title: "Title", cases: PLOT.cases, ..TIME_OF_EIGHT_BYTES }.of(&all).unwrap();
+        let Shape::Ranked(bars) = &plot.shape else { panic!("{:?}", plot.shape) };
+        assert_eq!(bars[..], [("two".to_owned(), 20.0), ("one".to_owned(), 100.0)]);
     }
 }

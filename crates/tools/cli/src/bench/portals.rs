@@ -2,10 +2,9 @@
 //! The Portals group: its cases, their baselines and peers, and its page `benchmarks.md`.
 
 use super::cases::{Case, Runner, Varies, case, in_turns};
-use super::plots::Plot;
+use super::plots::{BANDWIDTH_BY_SIZE, PlotOf, TIME_BY_DEPTH, TIME_BY_SIZE, TIME_OF_EIGHT_BYTES};
 use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
-use super::report::size;
-use super::subject::{Subject, time_text};
+use super::subject::Subject;
 
 const LATENCY: Runner = ranks("latency", &[]);
 const BANDWIDTH: Runner = ranks("bandwidth", &[("SELVEDGE_HEAP_BYTES", "268435456")]);
@@ -166,17 +165,17 @@ pub const SUBJECTS: &[Subject] = &[
                 one message.",
         has: |case| case.contains("match_posted") || case.contains("match_unexpected"),
         plots: &[
-            Plot {
-                file: "match_unexpected.svg",
+            PlotOf {
+                name: "match_unexpected",
                 title: "Time per message, last of Q unexpected",
                 cases: &["match_unexpected", "openmpi:match_unexpected", "mpich:match_unexpected"],
-                ..MATCHING_PLOT
+                ..TIME_BY_DEPTH
             },
-            Plot {
-                file: "match_posted.svg",
+            PlotOf {
+                name: "match_posted",
                 title: "Time per message, last of Q posted",
                 cases: &["match_posted", "openmpi:match_posted", "mpich:match_posted"],
-                ..MATCHING_PLOT
+                ..TIME_BY_DEPTH
             },
         ],
     },
@@ -185,26 +184,28 @@ pub const SUBJECTS: &[Subject] = &[
         about: "Every method takes its buffers in turn from pools of equal length, and the methods take turns in one \
                 loop. The `_hot` cases and `ucx:put_bw` use so few buffers that they stay in the caches.",
         has: |case| ["bandwidth", "memcpy_", "process_vm", "put_bw"].iter().any(|part| case.contains(part)),
-        plots: &[Plot {
-            file: "bandwidth.svg",
-            title: "Bandwidth",
-            x_label: "message size",
-            y_label: "bandwidth",
-            cases: &[
-                "bandwidth_shared",
-                "memcpy_shared",
-                "bandwidth_cma",
-                "memcpy_ordinary",
-                "process_vm_writev",
-                "openmpi:bandwidth",
-                "mpich:bandwidth",
-            ],
-            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
-            x_text: |x| size(x.round() as u64),
-            y_text: |y| format!("{y} GB/s"),
-            x_base: 4.0,
-            y_base: 2.0,
-        }],
+        plots: &[
+            PlotOf {
+                name: "bandwidth",
+                title: "Bandwidth",
+                cases: &[
+                    "bandwidth_shared",
+                    "memcpy_shared",
+                    "bandwidth_cma",
+                    "memcpy_ordinary",
+                    "process_vm_writev",
+                    "openmpi:bandwidth",
+                    "mpich:bandwidth",
+                ],
+                ..BANDWIDTH_BY_SIZE
+            },
+            PlotOf {
+                name: "bandwidth-hot",
+                title: "Bandwidth of buffers in the caches",
+                cases: &["bandwidth_shared_hot", "memcpy_shared_hot", "ucx:put_bw"],
+                ..BANDWIDTH_BY_SIZE
+            },
+        ],
     },
     Subject {
         title: "Computing targets",
@@ -233,33 +234,34 @@ pub const SUBJECTS: &[Subject] = &[
                 not call the library. Cases that are compared with `raw_flag` take turns with it in several runs, of \
                 which the quickest one counts.",
         has: |_| true,
-        plots: &[Plot {
-            file: "latency.svg",
-            title: "Half a round trip",
-            x_label: "message size",
-            y_label: "time",
-            cases: &["counting_put", "counting_put_ordinary", "put_flag", "openmpi:pingpong", "mpich:pingpong"],
-            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-            x_text: |x| size(x.round() as u64),
-            y_text: time_text,
-            x_base: 4.0,
-            y_base: 10.0,
-        }],
+        plots: &[
+            PlotOf {
+                name: "latency-8",
+                title: "8 bytes: half a round trip; a whole get or fetch_atomic",
+                cases: &[
+                    "raw_flag",
+                    "counting_put",
+                    "counting_put_ordinary",
+                    "put_flag",
+                    "matched_put_event",
+                    "get",
+                    "fetch_atomic",
+                    "ucx:am_lat",
+                    "ucx:put_lat",
+                    "openmpi:pingpong",
+                    "mpich:pingpong",
+                ],
+                ..TIME_OF_EIGHT_BYTES
+            },
+            PlotOf {
+                name: "latency",
+                title: "Half a round trip",
+                cases: &["counting_put", "counting_put_ordinary", "put_flag", "openmpi:pingpong", "mpich:pingpong"],
+                ..TIME_BY_SIZE
+            },
+        ],
     },
 ];
-
-const MATCHING_PLOT: Plot = Plot {
-    file: "",
-    title: "",
-    x_label: "Q",
-    y_label: "time per message",
-    cases: &[],
-    point: |m| Some((m.depth? as f64, m.median_ns?)),
-    x_text: |x| format!("{x}"),
-    y_text: time_text,
-    x_base: 4.0,
-    y_base: 10.0,
-};
 
 #[cfg(test)]
 mod tests {

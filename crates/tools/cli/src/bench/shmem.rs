@@ -7,11 +7,13 @@
 //! a machine where an increment of a remote flag costs as much as a message. The patterns are those of seed 004,
 //! section 3: ping-pong (3.1), all-to-all (3.2) and the pipelined stencil (3.3).
 
+use selvedge_document::plot::Axis;
+use selvedge_document::words;
+
 use super::cases::{Case, Library, Runner, Varies, case};
-use super::plots::Plot;
+use super::plots::{BANDWIDTH_BY_SIZE, Form, PlotOf, TIME_BY_SIZE, bandwidth_by_size};
 use super::record::{Counterpart, Figure, Rule, rule, two_crossings};
-use super::report::size;
-use super::subject::{Subject, time_text};
+use super::subject::Subject;
 
 const TWO: &[usize] = &[2];
 const COLLECTIVE_COUNTS: &[usize] = &[2, 4];
@@ -134,17 +136,13 @@ pub const SUBJECTS: &[Subject] = &[
                 network. Depth is the number of PEs, the time is that of one iteration, and the rate is additions and \
                 subtractions a second. With more PEs than cores, PEs share cores.",
         has: |case| case.contains("stencil"),
-        plots: &[Plot {
-            file: "shmem-stencil.svg",
+        plots: &[PlotOf {
+            name: "shmem-stencil",
             title: "Pipelined stencil",
-            x_label: "PEs",
-            y_label: "GFLOP/s",
             cases: &["shmem_stencil_counting", "shmem_stencil_signal", "shmem_stencil_flags"],
-            point: |m| Some((m.depth? as f64, m.rate_per_s? / 1e9)),
-            x_text: |x| format!("{x}"),
-            y_text: |y| format!("{y}"),
-            x_base: 2.0,
-            y_base: 2.0,
+            form: Form::Lines(|m| Some((m.depth? as f64, m.rate_per_s?))),
+            x: &PES,
+            y: &WORK_RATE,
         }],
     },
     Subject {
@@ -155,16 +153,16 @@ pub const SUBJECTS: &[Subject] = &[
                 one PE's messages. With more PEs than cores, PEs share cores.",
         has: |case| case.contains("alltoall"),
         plots: &[
-            Plot {
-                file: "shmem-alltoall-2.svg",
+            PlotOf {
+                name: "shmem-alltoall-2",
                 title: "All-to-all of 2 PEs",
-                point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e6)).filter(|_| m.depth == Some(2)),
+                form: Form::Lines(|m| bandwidth_by_size(m).filter(|_| m.depth == Some(2))),
                 ..ALLTOALL_PLOT
             },
-            Plot {
-                file: "shmem-alltoall-16.svg",
+            PlotOf {
+                name: "shmem-alltoall-16",
                 title: "All-to-all of 16 PEs",
-                point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e6)).filter(|_| m.depth == Some(16)),
+                form: Form::Lines(|m| bandwidth_by_size(m).filter(|_| m.depth == Some(16))),
                 ..ALLTOALL_PLOT
             },
         ],
@@ -198,8 +196,8 @@ pub const SUBJECTS: &[Subject] = &[
                 interface, and a put is a message as it is in a network.",
         has: |_| true,
         plots: &[
-            Plot {
-                file: "shmem-latency.svg",
+            PlotOf {
+                name: "shmem-latency",
                 title: "Half a round trip",
                 cases: &[
                     "shmem_put",
@@ -209,42 +207,26 @@ pub const SUBJECTS: &[Subject] = &[
                     "oshmem:put",
                     "oshmem:put_flag",
                 ],
-                ..LATENCY_PLOT
+                ..TIME_BY_SIZE
             },
-            Plot {
-                file: "shmem-latency-host.svg",
+            PlotOf {
+                name: "shmem-latency-host",
                 title: "Half a round trip, by messages",
                 cases: &["shmem_counting_put_host", "shmem_put_signal_host", "shmem_put_flag_host"],
-                ..LATENCY_PLOT
+                ..TIME_BY_SIZE
             },
         ],
     },
 ];
 
-const LATENCY_PLOT: Plot = Plot {
-    file: "",
-    title: "",
-    x_label: "message size",
-    y_label: "time",
-    cases: &[],
-    point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-    x_text: |x| size(x.round() as u64),
-    y_text: time_text,
-    x_base: 4.0,
-    y_base: 10.0,
-};
+static PES: Axis = Axis::logarithmic("PEs", 2, words::plain);
+static WORK_RATE: Axis = Axis::logarithmic("additions and subtractions", 10, words::rate);
+static BANDWIDTH_OF_PE: Axis = Axis::logarithmic("bandwidth of one PE", 10, words::bytes_per_s);
 
-const ALLTOALL_PLOT: Plot = Plot {
-    file: "",
-    title: "",
-    x_label: "message size",
-    y_label: "bandwidth of one PE",
+const ALLTOALL_PLOT: PlotOf = PlotOf {
     cases: &["shmem_alltoall_counting", "shmem_alltoall_flags", "shmem_alltoall_barrier"],
-    point: |_| None,
-    x_text: |x| size(x.round() as u64),
-    y_text: |y| format!("{y} MB/s"),
-    x_base: 4.0,
-    y_base: 10.0,
+    y: &BANDWIDTH_OF_PE,
+    ..BANDWIDTH_BY_SIZE
 };
 
 #[cfg(test)]

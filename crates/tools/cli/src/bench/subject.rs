@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of a page: a subject with its text, its plots and its table; and the list of cases that were left out.
+//! The parts of a page of benchmarks: a subject with its text, its plots and its table; the list of cases that were left
+//! out. The page itself is a document ([`selvedge_document`]), written as HTML, or as Markdown with pictures beside it.
 
-use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use selvedge_document::{Document, Plot, Section, Table, html, markdown};
 
-use super::plots::Plot;
+use super::plots::PlotOf;
 use super::record::{Measurement, Record};
-use super::report::{COLUMNS, TEXT_COLUMNS, markdown, row};
+use super::report;
+use crate::sim::check_file;
 
 /// A part of the page. Parts are listed from last to first; the last in the list accepts all remaining cases.
 pub struct Subject {
@@ -16,37 +19,48 @@ pub struct Subject {
     pub about: &'static str,
     /// Whether a case belongs here. The first subject that accepts a case gets it.
     pub has: fn(&str) -> bool,
-    pub plots: &'static [Plot],
+    pub plots: &'static [PlotOf],
 }
 
-/// A time as an axis label.
-pub fn time_text(ns: f64) -> String {
-    if ns < 1e3 { format!("{ns} ns") } else { format!("{} us", ns / 1e3) }
+impl Subject {
+    /// Returns the part: its text, its plots, and a table with their figures.
+    pub fn section(&self, measurements: &[Measurement], table: Table) -> Section {
+        let plots: Vec<Plot> = self.plots.iter().filter_map(|plot| plot.of(measurements)).collect();
+        let table = table.without_empty_columns().drawn_by(&plots);
+        Section::new(self.title).text(self.about).plots(plots).table(table)
+    }
+
+    /// Returns the part of these records.
+    pub fn of_records(&self, measurements: &[Measurement], records: &[&Record]) -> Section {
+        self.section(measurements, report::table(records.iter().copied()))
+    }
 }
 
 /// The page's last part: cases without figures, and the reasons.
-pub fn left_out(notes: &[String]) -> String {
-    if notes.is_empty() {
-        return String::new();
-    }
+pub fn left_out(notes: &[String]) -> Option<Section> {
     let first_lines = notes.iter().filter_map(|note| note.lines().next());
-    let list: String = first_lines.map(|note| format!("- {note}\n")).collect();
-    format!("## Left out\n\n{list}")
+    (!notes.is_empty()).then(|| Section::new("Left out").list(first_lines.map(str::to_owned).collect()))
 }
 
-/// Draws a subject's plots into `directory`, and returns the text with its table.
-pub fn part(subject: &Subject, records: &[&Record], measurements: &[Measurement], directory: &Path) -> Result<String> {
-    let table = markdown(&COLUMNS, &TEXT_COLUMNS, records.iter().map(|record| row(record)));
-    Ok(head_of_part(subject, measurements, directory)? + &table + "\n")
-}
-
-/// Draws a subject's plots into `directory`, and returns the text before its table.
-pub fn head_of_part(subject: &Subject, measurements: &[Measurement], directory: &Path) -> Result<String> {
-    let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
-    for plot in subject.plots {
-        if plot.draw(measurements, directory)? {
-            let _ = writeln!(out, "![{}]({})\n", plot.title, plot.file);
-        }
+/// Writes a document as the Markdown page `directory/file`, and its plots beside it.
+pub fn write_docs(document: &Document, directory: &Path, file: &str) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    for plot in document.plots() {
+        write_file(&directory.join(format!("{}.svg", plot.name)), &plot.svg())?;
     }
-    Ok(out)
+    write_file(&directory.join(file), &markdown::page(document))
+}
+
+/// Checks that a page can be written, before anything is measured for it.
+pub fn check_html(file: Option<&Path>) -> Result<()> {
+    Ok(file.map_or(Ok(()), |file| check_file("--html", file))?)
+}
+
+/// Writes a document as an HTML page.
+pub fn write_html(document: &Document, file: &Path) -> Result<()> {
+    write_file(file, &html::page(document, None))
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

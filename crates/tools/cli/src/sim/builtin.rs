@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use selvedge_document::{Document, Section, Table};
 use selvedge_sim::jobs::{JobDescription, Work};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::node::{Aggregation, End};
 use selvedge_sim::program::ready::{self, BuiltIn, Parameter};
-use selvedge_sim::report::{Document, Section, Table};
 use serde_json::{Value, json};
 
 use super::arguments::Percent;

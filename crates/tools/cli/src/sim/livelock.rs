@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use selvedge_document::words;
 use selvedge_sim::node::{Repetition, View};
-use selvedge_sim::report::words;
 use selvedge_sim::time::Time;
 
 const WALL_FIRST: Duration = Duration::from_secs(5);

@@ -54,6 +54,7 @@ use command_line::FaultDetection;
 use runner::NetworkModel;
 
 pub use command_line::Args;
+pub use output::check_file;
 pub use progress::Interrupt;
 pub use runner::memory_peak_bytes;
 pub use usage::Usage;

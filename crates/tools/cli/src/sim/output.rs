@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use selvedge_sim::report::{Document, Heat, html};
+use selvedge_document::{Document, html};
+use selvedge_sim::report::Heat;
 use serde_json::Value;
 
 use super::text;
@@ -66,13 +67,7 @@ impl Output {
         let files = [("--json", &self.json), ("--html", &self.html), ("--trace", &self.trace)];
         for (option, file) in files {
             let Some(file) = file.as_deref().filter(|file| *file != Path::new(STANDARD)) else { continue };
-            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if !folder.is_dir() {
-                return Err(Usage(format!("{option} {}: there is no folder {}", file.display(), folder.display())));
-            }
-            if file.is_dir() {
-                return Err(Usage(format!("{option} {} is a folder; name a file", file.display())));
-            }
+            check_file(option, file)?;
             if option == "--json" && is_program(file) {
                 let file = file.display();
                 return Err(Usage(format!("--json {file}: that is a program; write `--json -- {file}`")));
@@ -133,6 +128,18 @@ impl Output {
 
     fn print(&self, document: &Document) -> Result<()> {
         if self.quiet { Ok(()) } else { print(&text::text(document, self.verbose)) }
+    }
+}
+
+/// Checks that the file of an option can be written, before the work that it is to hold.
+pub fn check_file(option: &str, file: &Path) -> Result<(), Usage> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Usage(format!("{option} {}: there is no folder {}", file.display(), folder.display())));
+    }
+    match file.is_dir() {
+        true => Err(Usage(format!("{option} {} is a folder; name a file", file.display()))),
+        false => Ok(()),
     }
 }
 

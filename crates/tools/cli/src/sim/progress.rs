@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use selvedge_document::words;
 use selvedge_sim::node::Progress;
-use selvedge_sim::report::words;
 
 /// Set by SIGINT and SIGTERM.
 #[derive(Clone, Debug, Default)]

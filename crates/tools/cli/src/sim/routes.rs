@@ -6,9 +6,9 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
+use selvedge_document::{Document, Section, Table};
 use selvedge_fabric::{self as fabric, NodeId, Peer, Rails, Topology, Vc};
 use selvedge_sim::machine::Machine;
-use selvedge_sim::report::{Document, Section, Table};
 use serde_json::{Value, json};
 
 use super::faults;

@@ -392,7 +392,7 @@ fn follow(
         let written = stream(path, |out| timeline::write(trace, &names, out))?;
         run.spans = Some((written.spans, written.left_out));
         if written.left_out > 0 {
-            let left_out = selvedge_sim::report::words::count(written.left_out);
+            let left_out = selvedge_document::words::count(written.left_out);
             run.notes
                 .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
@@ -403,7 +403,7 @@ fn follow(
 /// Says what became of messages that the fabric has lost.
 fn lost(outcome: &Outcome) -> Option<String> {
     let lost = outcome.statistics.lost;
-    let count = selvedge_sim::report::words::count(lost);
+    let count = selvedge_document::words::count(lost);
     (lost > 0).then(|| {
         format!(
             "Messages lost: {count}. NICs do not send again; each failed at its initiator with PTL_NI_UNDELIVERABLE, \

@@ -4,7 +4,7 @@
 //! Invariant: the layout of a table does not depend on other tables, and no line ends in blanks. So a line without
 //! wall-clock values is the same in two runs, on terminals of one width.
 
-use selvedge_sim::report::{Block, Document, Table};
+use selvedge_document::{Block, Document, Table};
 use selvedge_terminal::paragraph;
 
 /// The report as text. `all`: includes sections and tables that are not in the summary.
@@ -19,9 +19,10 @@ pub fn text(document: &Document, all: bool) -> String {
                 // The first of several tables is the summary.
                 Block::Table(shown) if all || tables == 0 => {
                     tables += 1;
-                    body.push_str(&table(shown));
+                    body.push_str(&table(shown, 2));
                 }
-                Block::Table(_) | Block::Plot(_) => {}
+                Block::List(items) => items.iter().for_each(|item| body.push_str(&paragraph(item, 2))),
+                Block::Table(_) | Block::Plot(_) | Block::Output(_) => {}
             }
         }
         if !body.is_empty() {
@@ -34,11 +35,12 @@ pub fn text(document: &Document, all: bool) -> String {
     out
 }
 
-fn table(table: &Table) -> String {
+/// Returns a table for a terminal, with blanks before each line.
+pub fn table(table: &Table, indent: usize) -> String {
     let mark = |right| if right { ">" } else { "" };
     let heads: Vec<String> =
         table.columns.iter().map(|column| format!("{}{}", mark(column.right), column.head)).collect();
-    let mut drawn = selvedge_terminal::Table::new(&heads).indented(2).ruled();
+    let mut drawn = selvedge_terminal::Table::new(&heads).indented(indent).ruled();
     table.rows.iter().for_each(|row| drawn.row(row));
     drawn.text()
 }
@@ -46,7 +48,8 @@ fn table(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use selvedge_sim::report::{Section, Wall};
+    use selvedge_document::Section;
+    use selvedge_sim::report::Wall;
 
     #[test]
     fn lines_of_the_wall_clock_can_be_recognised() {

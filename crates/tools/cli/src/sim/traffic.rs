@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
+use selvedge_document::words;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
-use selvedge_sim::report::{Heat, Traffic, Wall, words};
+use selvedge_sim::report::{Heat, Traffic, Wall};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 use selvedge_terminal::Progress;
 

@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use selvedge_document::words;
 use selvedge_page::{Shown, Watch};
 use selvedge_sim::node::Progress;
-use selvedge_sim::report::{Heat, words};
+use selvedge_sim::report::Heat;
 use serde_json::{Value, json};
 
 use super::output::Output;

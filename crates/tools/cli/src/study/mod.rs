@@ -34,8 +34,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use selvedge_document::{Document, Section, Table, words};
 use selvedge_os::process::cores_allowed;
-use selvedge_sim::report::{Document, Section, Table, words};
 use selvedge_terminal::Progress;
 use serde_json::json;
 

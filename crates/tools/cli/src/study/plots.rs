@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_sim::report::plot::{Axis, Line, Plot, Shape};
-use selvedge_sim::report::run::{file_name, wide};
-use selvedge_sim::report::words;
+use selvedge_document::plot::{Axis, Line, Plot, Shape, file_name, wide};
+use selvedge_document::words;
 use serde_json::Value;
 
 use super::scenario::PlotOf;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use selvedge_sim::report::{self, Document, Section, html, words};
+use selvedge_document::{Document, Section, html, words};
 use serde_json::{Value, json};
 
 use super::cells::Cells;
@@ -84,8 +84,8 @@ impl<'a> Results<'a> {
         Ok(document)
     }
 
-    fn document(&self, drawn: Vec<report::Plot>) -> Document {
-        let mut what = report::Table::of_values();
+    fn document(&self, drawn: Vec<selvedge_document::Plot>) -> Document {
+        let mut what = selvedge_document::Table::of_values();
         what.value("scenario", self.scenario.file.file_name().unwrap_or_default().to_string_lossy());
         for (at, axis) in self.cells.axes.iter().enumerate() {
             what.value(axis, self.values(at));
@@ -106,15 +106,15 @@ impl<'a> Results<'a> {
                 .push(self.notes.iter().fold(Section::new("Notes").in_summary(), |section, note| section.text(note)));
         }
         if !drawn.is_empty() {
-            sections.push(Section::new("Plots").plots(drawn));
+            sections.push(Section::new("Plots").plots(drawn.iter().cloned()));
         }
         let heads: Vec<&str> = self.table.heads().map(String::as_str).collect();
-        let mut results = report::Table::with_heads(&heads);
+        let mut results = selvedge_document::Table::with_heads(&heads);
         for (at, column) in results.columns.iter_mut().enumerate() {
             column.right = self.table.rows.iter().all(|row| row[at].is_number() || row[at].is_null());
         }
         self.table.rows.iter().for_each(|row| results.row(row.iter().map(shown)));
-        let section = Section::new("Table").table(results);
+        let section = Section::new("Table").table(results.drawn_by(&drawn));
         let is_short = self.table.rows.len() <= ROWS_SHOWN && heads.len() <= COLUMNS_SHOWN;
         sections.push(if is_short && !self.table.rows.is_empty() { section.in_summary() } else { section });
         Document { title: self.scenario.name.clone(), about: self.scenario.about.clone(), sections }
@@ -144,7 +144,7 @@ impl<'a> Results<'a> {
         }
         let mut all: Vec<_> = by_error.into_iter().collect();
         all.sort_by_key(|(_, cells)| cells[0]);
-        let mut shown = report::Table::with_heads(&[">cells", "the first", "error"]);
+        let mut shown = selvedge_document::Table::with_heads(&[">cells", "the first", "error"]);
         for (error, cells) in all.iter().take(ERRORS_SHOWN) {
             shown.row([cells.len().to_string(), self.cells.words(&self.cells.cells[cells[0]]), (*error).to_owned()]);
         }
@@ -156,7 +156,7 @@ impl<'a> Results<'a> {
     }
 
     fn files(&self, store: &Store) -> Section {
-        let mut files = report::Table::of_values();
+        let mut files = selvedge_document::Table::of_values();
         let file = |name: &str| store.folder().join(name).display().to_string();
         files.value("table", format!("{}, {}", file("table.csv"), file("table.json")));
         files.value("page", file("page.html"));
@@ -202,7 +202,7 @@ fn shown(value: &Value) -> String {
 }
 
 fn wall(ran: Ran) -> Section {
-    let mut table = report::Table::of_values();
+    let mut table = selvedge_document::Table::of_values();
     table.value("wall time", words::time_ns(ran.wall.as_secs_f64() * 1e9));
     table.value("wall cells run", words::count(ran.ran as u64));
     table.value("wall cells kept from before", words::count(ran.kept as u64));

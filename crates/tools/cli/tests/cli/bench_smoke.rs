@@ -87,7 +87,9 @@ const EXPECTED: &[(&str, Option<&str>, usize)] = &[
 
 #[test]
 fn every_case_runs() {
-    let output = bench(&["--smoke", "--json", "--peers", "none"]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("page.html");
+    let output = bench(&["--smoke", "--json", "--peers", "none", "--html", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", errors_of(&output));
     let rows = rows(&output);
     rows.iter().for_each(check);
@@ -99,6 +101,23 @@ fn every_case_runs() {
     assert!(number(rate, "rate_per_s").is_some() && rate["depth"] == 64);
     let matched = rows.iter().find(|r| r["case"] == "match_posted" && r["depth"] == 16).expect("match_posted at 16");
     assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
+    let page = std::fs::read_to_string(file).unwrap();
+    for word in
+        ["<h2>Latency</h2>", "<td>counting_put</td>", "href=\"#plot-latency-8\"", "id=\"plot-latency-8\"", "</html>"]
+    {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    assert!(!page.contains("src=") && !page.contains("@import"), "it needs no other file");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error_before_anything_is_measured() {
+    for group in [&["--smoke"][..], &["mpi", "--smoke"], &["hosts", "--smoke"]] {
+        let output = bench(&[group, &["--html", "/no/such/folder/page.html"]].concat());
+        let errors = errors_of(&output);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{group:?}");
+        assert!(errors.contains("--html /no/such/folder/page.html: there is no folder /no/such/folder"), "{errors}");
+    }
 }
 
 const EXPECTED_SHMEM: &[(&str, Option<&str>, usize)] = &[

@@ -12,8 +12,8 @@
 
 use std::path::Path;
 
-use selvedge_sim::report::Plot;
-use selvedge_sim::report::plot::{Axis, Line, Shape};
+use selvedge_document::Plot;
+use selvedge_document::plot::{Axis, Line, Shape};
 use serde_json::Value;
 
 use super::FiguresError;

@@ -34,8 +34,10 @@ use super::oshmem::Oshmem;
 use super::process::Tree;
 use super::record::Measurement;
 use super::session_results::SessionResults;
+use super::subject::{check_html, write_docs, write_html};
 use crate::choice::{FAMILIES, one_of};
 use crate::json::{self, STANDARD};
+use crate::sim::text;
 
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///
@@ -60,6 +62,9 @@ pub struct Args {
     /// Also write DIR/benchmarks-hosts.md and its plots
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
+    /// Also write an HTML page with tables and plots, as one file for any browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// List the measurements and stop
     #[arg(long)]
     list: bool,
@@ -74,6 +79,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if args.list {
         return super::list(PARTS.iter().map(|part| (part.name, part.about)), args.json.is_some());
     }
+    check_html(args.html.as_deref())?;
     let scale = match (args.smoke, args.quick) {
         (true, _) => MpiScale::SMOKE,
         (_, true) => MpiScale::QUICK,
@@ -101,12 +107,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let (rows, medians) = (compare::rows(&turns), compare::medians(&turns));
     if !json::replaces_tables(args.json.as_deref()) {
         let head = paragraph(&host.describe(), 0) + &paragraph(&format!("hosts: {}", page::HOSTS), 0);
-        print(&format!("{head}\n{}", page::table(&rows)))?;
+        print(&format!("{head}\n{}{}", text::table(&page::table(&rows), 0), paragraph(&page::summary(&rows), 0)))?;
     }
     if let Some(file) = &args.json {
         json::write(file, &rows.iter().map(compare::Row::record).collect::<Vec<_>>())?;
     }
-    if let Some(directory) = &args.docs {
+    if args.docs.is_some() || args.html.is_some() {
         let stock = session.stock.iter().map(|stock| stock.version.clone());
         let given = |name: &&str| Some(format!("{name}={}", std::env::var(name).ok()?));
         let page = page::Page {
@@ -119,7 +125,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
             notes: &session.results.notes,
             quick: args.quick,
         };
-        page.write(directory)?;
+        if let Some(directory) = &args.docs {
+            write_docs(&page.document(), directory, page::FILE)?;
+        }
+        if let Some(file) = &args.html {
+            write_html(&page.document(), file)?;
+        }
     }
     Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

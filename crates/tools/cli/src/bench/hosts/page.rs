@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table for the terminal, and the page `benchmarks-hosts.md` with its plots.
+//! The rows as a table, and the page with its plots.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use selvedge_document::{Document, Section, Table, words};
 
 use super::compare::{Row, figure_of, split};
 use crate::bench::host::Host;
-use crate::bench::plots::Plot;
+use crate::bench::page::written_by;
+use crate::bench::plots::{BANDWIDTH_BY_SIZE, PlotOf, TIME_BY_SIZE};
 use crate::bench::record::{Figure, Measurement};
-use crate::bench::report::{aligned, digits, markdown, ratio, scaled, size, time};
-use crate::bench::subject::{Subject, head_of_part, left_out, time_text};
+use crate::bench::report::{ratio, size};
+use crate::bench::subject::{Subject, left_out};
 
-const COLUMNS: [&str; 10] = ["case", "size", "depth", "figure", "p99", "against", "ratio", "pairs", "bar", "met"];
-const TEXT_COLUMNS: [usize; 5] = [0, 5, 7, 8, 9];
+/// Name of the Markdown page.
+pub const FILE: &str = "benchmarks-hosts.md";
 
-pub fn table(rows: &[Row]) -> String {
-    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells)) + &summary(rows)
+/// Heads of the columns of [`cells`]; `>`: numbers.
+const HEADS: [&str; 10] = ["case", ">size", ">depth", ">figure", ">p99", "against", ">ratio", "pairs", "bar", "met"];
+
+pub fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
+    let mut table = Table::with_heads(&HEADS);
+    rows.into_iter().for_each(|row| table.row(cells(row)));
+    table
 }
 
 /// A sentence on the number of bars that are met.
-fn summary(rows: &[Row]) -> String {
+pub fn summary(rows: &[Row]) -> String {
     let verdicts: Vec<_> = rows.iter().filter_map(|row| row.verdict.as_ref()).collect();
     let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
     format!("Of {} bars {met} are met.", verdicts.len())
@@ -29,9 +32,9 @@ fn summary(rows: &[Row]) -> String {
 
 fn figure(m: &Measurement) -> Option<String> {
     match figure_of(split(&m.case).1) {
-        Figure::Time => m.median_ns.map(time),
-        Figure::Rate => m.rate_per_s.map(|value| scaled(value, "/s")),
-        Figure::Bandwidth => m.bandwidth_bytes_per_s.map(|value| scaled(value, "B/s")),
+        Figure::Time => m.median_ns.map(words::time_ns),
+        Figure::Rate => m.rate_per_s.map(words::rate),
+        Figure::Bandwidth => m.bandwidth_bytes_per_s.map(words::bytes_per_s),
         Figure::Value => m.value.map(|value| value_text(value, m.unit.as_deref().unwrap_or_default())),
     }
 }
@@ -40,9 +43,9 @@ fn figure(m: &Measurement) -> Option<String> {
 fn value_text(value: f64, unit: &str) -> String {
     match unit {
         "messages" => format!("{value} {unit}"),
-        "s" | "s/s" if value < 0.001 => format!("{} u{unit}", digits(value * 1e6)),
-        "s" | "s/s" if value < 1.0 => format!("{} m{unit}", digits(value * 1e3)),
-        _ => format!("{} {unit}", digits(value)),
+        "s" | "s/s" if value < 0.001 => format!("{} u{unit}", words::digits(value * 1e6)),
+        "s" | "s/s" if value < 1.0 => format!("{} m{unit}", words::digits(value * 1e3)),
+        _ => format!("{} {unit}", words::digits(value)),
     }
 }
 
@@ -54,7 +57,7 @@ fn cells(row: &Row) -> [String; 10] {
         m.size_bytes.map(size).unwrap_or_default(),
         m.depth.map(|depth| depth.to_string()).unwrap_or_default(),
         figure(m).unwrap_or_default(),
-        m.p99_ns.map(time).unwrap_or_default(),
+        m.p99_ns.map(words::time_ns).unwrap_or_default(),
         compared.map(|r| r.against.clone()).unwrap_or_default(),
         compared.map(|r| ratio(r.median)).unwrap_or_default(),
         compared.map(|r| format!("{} to {}", ratio(r.least), ratio(r.greatest))).unwrap_or_default(),
@@ -94,15 +97,11 @@ const SUBJECTS: &[Subject] = &[
         about: "Half a round trip of MPI_Send and MPI_Recv. `_calls`: without the progress thread \
                 (SELVEDGE_NET_PROGRESS=calls).",
         has: |case| case.ends_with(":pingpong"),
-        plots: &[Plot {
-            file: "hosts-latency.svg",
+        plots: &[PlotOf {
+            name: "hosts-latency",
             title: "Half a round trip between hosts",
-            y_label: "time",
             cases: sides!("pingpong"),
-            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-            y_text: time_text,
-            y_base: 10.0,
-            ..BY_SIZE
+            ..TIME_BY_SIZE
         }],
     },
     Subject {
@@ -110,15 +109,11 @@ const SUBJECTS: &[Subject] = &[
         about: "`rate`: 8-byte messages, 64 in flight. `stream`: 16 messages in flight, buffers taken in turn from a \
                 ring.",
         has: |case| case.ends_with(":rate") || case.ends_with(":stream"),
-        plots: &[Plot {
-            file: "hosts-bandwidth.svg",
+        plots: &[PlotOf {
+            name: "hosts-bandwidth",
             title: "Bandwidth between hosts, 16 messages in flight",
-            y_label: "bandwidth",
             cases: sides!("stream"),
-            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
-            y_text: |y| format!("{y} GB/s"),
-            y_base: 2.0,
-            ..BY_SIZE
+            ..BANDWIDTH_BY_SIZE
         }],
     },
     Subject {
@@ -157,64 +152,44 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
-const BY_SIZE: Plot = Plot {
-    file: "",
-    title: "",
-    x_label: "message size",
-    y_label: "",
-    cases: &[],
-    point: |_| None,
-    x_text: |x| size(x.round() as u64),
-    y_text: |y| format!("{y}"),
-    x_base: 4.0,
-    y_base: 10.0,
-};
-
 /// The description of the two hosts, for reports.
 pub const HOSTS: &str =
     "two processes of one host that take each other for processes of another, over the loopback interface";
 
 impl Page<'_> {
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut text = self.head();
-        let judged: Vec<&Row> = self.rows.iter().filter(|row| row.verdict.is_some()).collect();
-        if !judged.is_empty() {
-            text += &format!("## What is to be reached\n\n{}\n\n", summary(self.rows));
-            text += &markdown(&COLUMNS, &TEXT_COLUMNS, judged.into_iter().map(cells));
-            text.push('\n');
+    pub fn document(&self) -> Document {
+        let or_none = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        let mut facts = Table::of_values();
+        facts.value("host", self.host.describe());
+        facts.value("hosts", HOSTS);
+        facts.value("date", &self.host.date);
+        facts.value("peers", or_none(&self.peers));
+        facts.value("settings", or_none(&self.settings));
+        let mut sections = vec![Section::new("").table(facts).text(self.method())];
+        let judged = table(self.rows.iter().filter(|row| row.verdict.is_some()));
+        if !judged.rows.is_empty() {
+            sections.push(Section::new("What is to be reached").text(summary(self.rows)).table(judged));
         }
         for (at, subject) in SUBJECTS.iter().enumerate() {
             let is_mine = |row: &&Row| SUBJECTS.iter().position(|s| (s.has)(&row.m.case)) == Some(at);
-            let mine: Vec<&Row> = self.rows.iter().filter(is_mine).collect();
-            if !mine.is_empty() {
-                text += &head_of_part(subject, self.medians, directory)?;
-                text += &markdown(&COLUMNS, &TEXT_COLUMNS, mine.into_iter().map(cells));
-                text.push('\n');
+            let mine = table(self.rows.iter().filter(is_mine));
+            if !mine.rows.is_empty() {
+                sections.push(subject.section(self.medians, mine));
             }
         }
-        text += &left_out(self.notes);
-        let path = directory.join("benchmarks-hosts.md");
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        sections.extend(left_out(self.notes));
+        Document { title: "Benchmarks between hosts".to_owned(), about: written_by(" hosts", self.quick), sections }
     }
 
-    fn head(&self) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        let or_none = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    fn method(&self) -> String {
         format!(
-            "# Benchmarks between hosts\n\nWritten by `selvedge bench hosts{quick} --docs DIR`; not edited by hand.\n\n\
-             | | |\n|---|---|\n| host | {} |\n| hosts | {HOSTS} |\n| date | {} |\n| peers | {} |\n| settings | {} |\n\n\
-             Each MPI over our provider (`openmpi4`), over its own TCP (`_tcp`), and over libfabric's `tcp;ofi_rxm` \
+            "Each MPI over our provider (`openmpi4`), over its own TCP (`_tcp`), and over libfabric's `tcp;ofi_rxm` \
              (`_rxm`), which carries our links, too; OpenSHMEM beside Sandia's over the same (`sandia`). All use one \
              interface. One program runs on all sides. Two processes are pinned to a core each, with their threads. There are \
              {} turns, in each of which all sides run, in every other one in the opposite order. A figure is the median over the turns of \
              each turn's median, and p99 that of its 99th percentiles. A ratio is the median of the ratios of figures of \
              one turn; `pairs` has the least and the greatest, and `met` says how many of them meet the bar. The bar is for \
-             the better of the peers.\n\n",
-            self.host.describe(),
-            self.host.date,
-            or_none(&self.peers),
-            or_none(&self.settings),
+             the better of the peers.",
             self.turns,
         )
     }
@@ -222,8 +197,11 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::bench::hosts::compare::rows;
+    use crate::bench::subject::write_docs;
 
     #[test]
     fn values_have_their_units() {
@@ -260,7 +238,7 @@ mod tests {
             notes: &["sandia: left out, why".to_owned()],
             quick: false,
         };
-        page.write(directory.path()).unwrap();
+        write_docs(&page.document(), directory.path(), FILE).unwrap();
         let text = fs::read_to_string(directory.path().join("benchmarks-hosts.md")).unwrap();
         let wanted = "openmpi4_tcp:pingpong | 1.10 | 1.10 to 1.10 | at most 1.1 | yes, 1 of 1 |";
         assert_eq!(text.matches(wanted).count(), 4, "at two sizes, each in the part and in the summary: {text}");

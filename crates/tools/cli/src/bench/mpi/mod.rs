@@ -34,8 +34,10 @@ use super::process::Tree;
 use super::record::quickest_runs;
 use super::report;
 use super::session_results::SessionResults;
+use super::subject::{check_html, write_docs, write_html};
 use crate::choice::{FAMILIES, one_of};
 use crate::json::{self, STANDARD};
+use crate::sim::text;
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]
@@ -58,12 +60,16 @@ pub struct Args {
     /// Also write DIR/benchmarks-mpi.md and its plots
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
+    /// Also write an HTML page with tables and plots, as one file for any browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Use another libfabric provider instead of ours, such as tcp
     #[arg(long, value_name = "NAME", conflicts_with = "docs")]
     provider: Option<String>,
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
+    check_html(args.html.as_deref())?;
     let scale = match (args.smoke, args.quick) {
         (true, _) => MpiScale::SMOKE,
         (_, true) => MpiScale::QUICK,
@@ -85,22 +91,26 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let crossings = compare::crossings(&measurements);
     if !json::replaces_tables(args.json.as_deref()) {
         let crossings: String = crossings.iter().map(|line| paragraph(line, 0)).collect();
-        print(&format!("{}\n{}{crossings}", paragraph(&session.host.describe(), 0), report::table(&records)))?;
+        let table = text::table(&report::table(&records), 0);
+        print(&format!("{}\n{table}{crossings}", paragraph(&session.host.describe(), 0)))?;
     }
     if let Some(file) = &args.json {
         json::write(file, &records)?;
     }
+    let page = page::Page {
+        host: &session.host,
+        stock: stock.iter().map(|stock| stock.version.clone()).collect(),
+        measurements: &measurements,
+        records: &records,
+        crossings: &crossings,
+        notes: &session.results.notes,
+        quick: args.quick,
+    };
     if let Some(directory) = &args.docs {
-        let page = page::Page {
-            host: &session.host,
-            stock: stock.iter().map(|stock| stock.version.clone()).collect(),
-            measurements: &measurements,
-            records: &records,
-            crossings: &crossings,
-            notes: &session.results.notes,
-            quick: args.quick,
-        };
-        page.write(directory)?;
+        write_docs(&page.document(), directory, page::FILE)?;
+    }
+    if let Some(file) = &args.html {
+        write_html(&page.document(), file)?;
     }
     Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

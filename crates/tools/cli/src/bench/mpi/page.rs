@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page `benchmarks-mpi.md` and its plots.
+//! The page of MPI over Selvedge, with its plots.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use selvedge_document::{Document, Section, Table};
 
 use crate::bench::host::Host;
-use crate::bench::plots::Plot;
+use crate::bench::page::written_by;
+use crate::bench::plots::{BANDWIDTH_BY_SIZE, PlotOf, TIME_BY_DEPTH, TIME_BY_SIZE};
 use crate::bench::record::{Measurement, Record};
-use crate::bench::report::size;
-use crate::bench::subject::{Subject, left_out, part, time_text};
+use crate::bench::subject::{Subject, left_out};
+
+/// Name of the Markdown page.
+pub const FILE: &str = "benchmarks-mpi.md";
 
 pub struct Page<'a> {
     pub host: &'a Host,
@@ -43,11 +43,11 @@ const SUBJECTS: &[Subject] = &[
                 SELVEDGE_FI_SMALL_MAX). `lane`: through a ring, which the sender copies into and the receiver copies \
                 out of. `direct`: copied once, from the sender's buffer into the receiver's.",
         has: |case| case.starts_with("lane:") || case.starts_with("direct:"),
-        plots: &[Plot {
-            file: "mpi-protocols.svg",
+        plots: &[PlotOf {
+            name: "mpi-protocols",
             title: "Half a round trip, by protocol",
             cases: &["lane:pingpong", "direct:pingpong"],
-            ..BY_SIZE
+            ..TIME_BY_SIZE
         }],
     },
     Subject {
@@ -65,12 +65,12 @@ const SUBJECTS: &[Subject] = &[
                 receives four, as in an exchange of halos; the time is that of all eight.",
         has: |case| [":pingpong", ":pingpong_used", ":exchange"].iter().any(|what| case.ends_with(what)),
         plots: &[
-            Plot { file: "mpi-latency.svg", title: "Half a round trip", cases: sides!("pingpong"), ..BY_SIZE },
-            Plot {
-                file: "mpi-latency-used.svg",
+            PlotOf { name: "mpi-latency", title: "Half a round trip", cases: sides!("pingpong"), ..TIME_BY_SIZE },
+            PlotOf {
+                name: "mpi-latency-used",
                 title: "Half a round trip of data that are used",
                 cases: sides!("pingpong_used"),
-                ..BY_SIZE
+                ..TIME_BY_SIZE
             },
         ],
     },
@@ -78,15 +78,11 @@ const SUBJECTS: &[Subject] = &[
         title: "Message rate and bandwidth",
         about: "`rate`: 8-byte messages, 64 in flight. `stream`: 16 messages in flight, buffers taken in turn from a ring.",
         has: |case| case.ends_with(":rate") || case.ends_with(":stream"),
-        plots: &[Plot {
-            file: "mpi-bandwidth.svg",
+        plots: &[PlotOf {
+            name: "mpi-bandwidth",
             title: "Bandwidth, 16 messages in flight",
-            y_label: "bandwidth",
             cases: sides!("stream"),
-            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
-            y_text: |y| format!("{y} GB/s"),
-            y_base: 2.0,
-            ..BY_SIZE
+            ..BANDWIDTH_BY_SIZE
         }],
     },
     Subject {
@@ -96,17 +92,17 @@ const SUBJECTS: &[Subject] = &[
                 trip whose answer matches a receive posted after them.",
         has: |case| case.contains(":last_"),
         plots: &[
-            Plot {
-                file: "mpi-unexpected.svg",
+            PlotOf {
+                name: "mpi-unexpected",
                 title: "MPI_Recv of the last of Q unexpected messages",
                 cases: sides!("last_unexpected"),
-                ..BY_DEPTH
+                ..TIME_BY_DEPTH
             },
-            Plot {
-                file: "mpi-posted.svg",
+            PlotOf {
+                name: "mpi-posted",
                 title: "Half a round trip, last of Q posted receives",
                 cases: sides!("last_posted"),
-                ..BY_DEPTH
+                ..TIME_BY_DEPTH
             },
         ],
     },
@@ -136,22 +132,6 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
-const BY_SIZE: Plot = Plot {
-    file: "",
-    title: "",
-    x_label: "message size",
-    y_label: "time",
-    cases: &[],
-    point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
-    x_text: |x| size(x.round() as u64),
-    y_text: time_text,
-    x_base: 4.0,
-    y_base: 10.0,
-};
-
-const BY_DEPTH: Plot =
-    Plot { x_label: "Q", point: |m| Some((m.depth? as f64, m.median_ns?)), x_text: |x| format!("{x}"), ..BY_SIZE };
-
 const ORDER: [&str; 8] = [
     "Latency",
     "Message rate and bandwidth",
@@ -164,9 +144,12 @@ const ORDER: [&str; 8] = [
 ];
 
 impl Page<'_> {
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut text = self.head();
+    pub fn document(&self) -> Document {
+        let mut facts = Table::of_values();
+        facts.value("host", self.host.describe());
+        facts.value("date", &self.host.date);
+        facts.value("MPIs", self.stock.join(", "));
+        let mut sections = vec![Section::new("").table(facts).text(METHOD)];
         for title in ORDER {
             let Some(at) = SUBJECTS.iter().position(|subject| subject.title == title) else { continue };
             let mine = |record: &&Record| SUBJECTS.iter().position(|s| (s.has)(&record.case)) == Some(at);
@@ -174,38 +157,35 @@ impl Page<'_> {
             if records.is_empty() {
                 continue;
             }
-            text += &part(&SUBJECTS[at], &records, self.measurements, directory)?;
-            if title == "Protocols" {
-                text += &self.crossings.iter().map(|line| format!("{line}\n\n")).collect::<String>();
-            }
+            let section = SUBJECTS[at].of_records(self.measurements, &records);
+            sections.push(match title {
+                "Protocols" => self.crossings.iter().fold(section, |section, line| section.text(line.clone())),
+                _ => section,
+            });
         }
-        text += &left_out(self.notes);
-        let path = directory.join("benchmarks-mpi.md");
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn head(&self) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        format!(
-            "# Benchmarks of MPI over Selvedge\n\nWritten by `selvedge bench mpi{quick} --docs DIR`; not edited by hand.\n\n\
-             | | |\n|---|---|\n| host | {} |\n| date | {} |\n| MPIs | {} |\n\n\
-             Each installed MPI over its own transport (`_own`), and the same MPI over our libfabric provider, with \
-             the environment that `selvedge env` prints. One program runs on both sides; they take turns, and of \
-             several turns the quickest one counts, because the distance of a virtual machine's cores varies over \
-             seconds. Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
-             up. A ratio is this case's figure divided by that of the case in the column `against`: for times, less \
-             than one is faster; for rates and bandwidths, more than one is.\n\n",
-            self.host.describe(),
-            self.host.date,
-            self.stock.join(", "),
-        )
+        sections.extend(left_out(self.notes));
+        Document {
+            title: "Benchmarks of MPI over Selvedge".to_owned(),
+            about: written_by(" mpi", self.quick),
+            sections,
+        }
     }
 }
 
+const METHOD: &str = "Each installed MPI over its own transport (`_own`), and the same MPI over our libfabric provider, with \
+    the environment that `selvedge env` prints. One program runs on both sides; they take turns, and of several turns the \
+    quickest one counts, because the distance of a virtual machine's cores varies over seconds. Two ranks are pinned to a \
+    core each. A figure is the median, or the 99th percentile, of many batches after warming up. A ratio is this case's \
+    figure divided by that of the case in the column `against`: for times, less than one is faster; for rates and \
+    bandwidths, more than one is.";
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::bench::mpi::{batch, compare};
+    use crate::bench::subject::write_docs;
 
     #[test]
     fn every_measurement_has_its_part() {
@@ -244,7 +224,7 @@ mod tests {
             notes: &["openmpi5 latency: failed: why".to_owned()],
             quick: false,
         };
-        page.write(directory.path()).unwrap();
+        write_docs(&page.document(), directory.path(), FILE).unwrap();
         let text = fs::read_to_string(directory.path().join("benchmarks-mpi.md")).unwrap();
         assert!(text.contains("mpich_own:pingpong | 1.00 |") && text.contains("From 8 B on"), "{text}");
         assert!(text.find("## Latency") < text.find("## Protocols") && text.contains("failed: why"));

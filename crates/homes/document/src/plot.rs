@@ -489,6 +489,19 @@ pub fn shrunk(cells: impl Iterator<Item = (usize, usize, f64)>, size: usize) -> 
     (matrix, block)
 }
 
+/// Whether the values above zero are so far apart that a linear axis would show only the largest.
+pub fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
+    let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
+    least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
+}
+
+/// Makes a file name: letters and digits, and dashes for all other characters.
+pub fn file_name(text: &str) -> String {
+    let dashed: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
 fn shortened(name: &str) -> String {
     const LONGEST: usize = 50;
     let name = printable(name);
@@ -521,3 +534,7 @@ pub fn escaped(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+#[path = "plot_tests.rs"]
+mod tests;

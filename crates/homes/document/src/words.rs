@@ -67,7 +67,7 @@ pub fn count(value: u64) -> String {
 }
 
 /// Formats three significant digits.
-fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
