@@ -68,8 +68,8 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 # With these libsma.so exports the functions of the table in crates/doors/shmem/api, each also as pshmem_.., and no other symbols.
 SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 
-# The command finds machines by name in its tree.
-MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
+# The command finds machines and experiments by name in its tree.
+MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml experiments/*.toml))
 
 .DEFAULT_GOAL := build
 .PHONY: help build component release demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages site registers registers-html check-registers rtl rtl-report clean peers FORCE
@@ -151,7 +151,7 @@ $(TREE)/link/manual: $(TREE)/bin/selvedge $(BUILT)/libsma.a packaging/script-man
 	@$(TREE)/bin/selvedge completions fish >$(TREE)/share/fish/vendor_completions.d/selvedge.fish
 	@touch $@
 
-$(TREE)/share/selvedge/machines/%.toml: machines/%.toml
+$(TREE)/share/selvedge/%.toml: %.toml
 	@install -D -m 644 $< $@
 
 $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so

@@ -26,6 +26,7 @@ mod settings;
 mod sim;
 mod study;
 mod top;
+mod tree_files;
 mod validate;
 mod values;
 

@@ -9,6 +9,7 @@
 //! 5. A claim that is tested against its assumed figures lists its result with each of them halved and doubled
 //!    ([`Sensitivity`]).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -50,6 +51,8 @@ pub enum Verdict {
     Input,
     /// The source contradicts it in another place.
     Contradicted,
+    /// Something is missing that the claim needs; its note says what.
+    CannotTell,
     /// A figure that is only shown.
     NotComparable,
 }
@@ -62,6 +65,7 @@ impl fmt::Display for Verdict {
             Verdict::Misses => "misses",
             Verdict::Input => "input",
             Verdict::Contradicted => "apart",
+            Verdict::CannotTell => "cannot tell",
             Verdict::NotComparable => "-",
         })
     }
@@ -74,6 +78,8 @@ pub enum Figure {
     Number(f64),
     /// At least this.
     AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
     /// From, to.
     Range(f64, f64),
     /// Text, for an order or a shape.
@@ -85,6 +91,7 @@ impl fmt::Display for Figure {
         match self {
             Figure::Number(value) => out.write_str(&short(*value)),
             Figure::AtLeast(value) => write!(out, ">= {}", short(*value)),
+            Figure::AtMost(value) => write!(out, "<= {}", short(*value)),
             Figure::Range(from, to) => write!(out, "{} to {}", short(*from), short(*to)),
             Figure::Words(words) => out.write_str(words),
         }
@@ -106,13 +113,13 @@ pub fn short(value: f64) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// For instance `seastar-1a`.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// For instance "seed 003, VII".
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
     pub text: String,
     pub published: Figure,
     pub predicted: Figure,
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Error of the prediction, in percent of the published number.
     pub error_percent: Option<f64>,
     pub verdict: Verdict,
@@ -124,14 +131,19 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn new(id: &'static str, source: &'static str, text: impl Into<String>, published: Figure) -> Claim {
+    fn new(
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
+        text: impl Into<String>,
+        published: Figure,
+    ) -> Claim {
         Claim {
-            id,
-            source,
+            id: id.into(),
+            source: source.into(),
             text: text.into(),
             published,
             predicted: Figure::Words(String::new()),
-            unit: "",
+            unit: "".into(),
             error_percent: None,
             verdict: Verdict::NotComparable,
             moved: Vec::new(),
@@ -141,8 +153,8 @@ impl Claim {
 
     /// Compares a number with a number.
     pub fn number(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted, unit): (f64, f64, &'static str),
     ) -> Claim {
@@ -150,7 +162,7 @@ impl Claim {
         let verdict = graded(error.abs());
         Claim {
             predicted: Figure::Number(predicted),
-            unit,
+            unit: unit.into(),
             error_percent: Some(error),
             verdict,
             ..Claim::new(id, source, text, Figure::Number(published))
@@ -159,25 +171,42 @@ impl Claim {
 
     /// Compares a number with a lower bound; a number above it has no error.
     pub fn at_least(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted, unit): (f64, f64, &'static str),
     ) -> Claim {
         let error = (100.0 * (predicted - published) / published).min(0.0);
         Claim {
             predicted: Figure::Number(predicted),
-            unit,
+            unit: unit.into(),
             error_percent: Some(error),
             verdict: if error < 0.0 { worse_than_holds(graded(-error), -error) } else { Verdict::Holds },
             ..Claim::new(id, source, text, Figure::AtLeast(published))
         }
     }
 
+    /// Compares a number with an upper bound; a number below it has no error.
+    pub fn at_most(
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
+        text: impl Into<String>,
+        (published, predicted, unit): (f64, f64, &'static str),
+    ) -> Claim {
+        let error = (100.0 * (predicted - published) / published).max(0.0);
+        Claim {
+            predicted: Figure::Number(predicted),
+            unit: unit.into(),
+            error_percent: Some(error),
+            verdict: if error > 0.0 { worse_than_holds(graded(error), error) } else { Verdict::Holds },
+            ..Claim::new(id, source, text, Figure::AtMost(published))
+        }
+    }
+
     /// Compares a range with a range; the error is that of the end with the larger error.
     pub fn range(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted, unit): ((f64, f64), (f64, f64), &'static str),
     ) -> Claim {
@@ -195,7 +224,7 @@ impl Claim {
         };
         Claim {
             predicted: shown,
-            unit,
+            unit: unit.into(),
             error_percent: Some(error),
             verdict: graded(error.abs()),
             ..Claim::new(id, source, text, Figure::Range(published.0, published.1))
@@ -204,8 +233,8 @@ impl Claim {
 
     /// Checks an order; each pair is (the value that must be greater, the value that must be less).
     pub fn order(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, pairs): (&str, &[(f64, f64)]),
     ) -> Claim {
@@ -231,8 +260,8 @@ impl Claim {
 
     /// Checks a fact, which is true or false.
     pub fn fact(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted, so): (&str, String, bool),
     ) -> Claim {
@@ -245,18 +274,18 @@ impl Claim {
 
     /// Shows a figure without a verdict: an input, or a number without a published counterpart.
     pub fn shown(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted, unit): (Figure, Figure, &'static str),
     ) -> Claim {
-        Claim { predicted, unit, ..Claim::new(id, source, text, published) }
+        Claim { predicted, unit: unit.into(), ..Claim::new(id, source, text, published) }
     }
 
     /// Compares two numbers by their own limit, in percent. Near within twice the limit.
     pub fn within(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         figures: (f64, f64, &'static str),
         limit_percent: f64,
@@ -274,8 +303,8 @@ impl Claim {
     /// Compares two percentages by the points between them, as errors of small ones are large. Near within twice the
     /// limit.
     pub fn within_points(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted): (f64, f64),
         limit: f64,
@@ -287,7 +316,7 @@ impl Claim {
         };
         Claim {
             predicted: Figure::Number(predicted),
-            unit: "%",
+            unit: "%".into(),
             verdict,
             ..Claim::new(id, source, text, Figure::Number(published))
         }
@@ -296,15 +325,15 @@ impl Claim {
     /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within
     /// [`CROSSING_NEAR`], because figures are read at sizes a factor of two apart. `None`: the curves do not cross.
     pub fn crossing(
-        id: &'static str,
-        source: &'static str,
+        id: impl Into<Cow<'static, str>>,
+        source: impl Into<Cow<'static, str>>,
         text: impl Into<String>,
         (published, predicted): (f64, Option<f64>),
     ) -> Claim {
         let Some(predicted) = predicted else {
             return Claim {
                 predicted: Figure::Words("no crossing".to_owned()),
-                unit: "bytes",
+                unit: "bytes".into(),
                 verdict: Verdict::Misses,
                 ..Claim::new(id, source, text, Figure::Number(published))
             };
@@ -351,7 +380,7 @@ fn graded(error_percent: f64) -> Verdict {
     }
 }
 
-/// Lowers a verdict that holds: a missed lower bound does not hold, however small the difference.
+/// Lowers a verdict that holds: a missed bound does not hold, however small the difference.
 fn worse_than_holds(verdict: Verdict, missing_percent: f64) -> Verdict {
     if verdict == Verdict::Holds && missing_percent > TIE_PERCENT { Verdict::Near } else { verdict }
 }

@@ -42,6 +42,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
          {CROSSING_NEAR}.\n\
          - *input* marks an input of the model or a sum of inputs. It proves nothing.\n\
          - *apart* marks a figure that its source contradicts in another place. It does not count.\n\
+         - *cannot tell* marks a claim for which something is missing. Its note says what.\n\
          - A dash marks a figure that is only shown.\n\n\
          A claim with its own limit states it. For some claims a table repeats the prediction with each assumed \
          figure halved and doubled. If such a claim does not hold in one row, it is near at best.\n"
@@ -51,16 +52,16 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
     }
     let _ = write!(
         out,
-        "\n## Summary\n\n| document | holds | near | misses | inputs | apart | only shown |\n\
-         |---|---|---|---|---|---|---|\n"
+        "\n## Summary\n\n| document | holds | near | misses | cannot tell | inputs | apart | only shown |\n\
+         |---|---|---|---|---|---|---|---|\n"
     );
     for results in results {
         let count = |verdict| results.claims.iter().filter(|claim| claim.verdict == verdict).count();
         let (holds, near, misses) = (count(Verdict::Holds), count(Verdict::Near), count(Verdict::Misses));
         let (inputs, apart) = (count(Verdict::Input), count(Verdict::Contradicted));
-        let rest = count(Verdict::NotComparable);
+        let (untold, rest) = (count(Verdict::CannotTell), count(Verdict::NotComparable));
         let title = results.document.title();
-        let _ = writeln!(out, "| {title} | {holds} | {near} | {misses} | {inputs} | {apart} | {rest} |");
+        let _ = writeln!(out, "| {title} | {holds} | {near} | {misses} | {untold} | {inputs} | {apart} | {rest} |");
     }
     for results in results {
         let _ = write!(out, "\n## {}\n\n", results.document.title());

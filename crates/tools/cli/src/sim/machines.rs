@@ -8,9 +8,9 @@ use selvedge_settings::nearest;
 use selvedge_sim::machine::{Machine, load};
 
 use super::usage::Usage;
+use crate::tree_files;
 
 const FOLDER: &str = "machines";
-const INSTALLED: &str = "share/selvedge/machines";
 
 /// The file of a machine.
 pub fn find(given: &str) -> Result<PathBuf, Usage> {
@@ -19,31 +19,20 @@ pub fn find(given: &str) -> Result<PathBuf, Usage> {
         return Ok(path.to_owned());
     }
     let known = known();
-    if given.contains('/') || given.ends_with(".toml") {
-        return Err(Usage(format!("there is no file {given}; machines by name are {}", names(&known))));
+    if tree_files::is_path(given) {
+        return Err(Usage(format!("there is no file {given}; machines by name are {}", tree_files::names(&known))));
     }
     known.get(given).cloned().ok_or_else(|| {
         let nearest = nearest(given, known.keys().cloned());
         let meant = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        let all = names(&known);
+        let all = tree_files::names(&known);
         Usage(format!("there is no machine '{given}'{meant}; there are {all}, or give the path of a TOML file"))
     })
 }
 
-/// All machines by name. If several folders have a name, the first one wins.
+/// All machines by name.
 pub fn known() -> BTreeMap<String, PathBuf> {
-    let mut known = BTreeMap::new();
-    for folder in folders() {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|extension| extension == "toml") {
-                if let Some(name) = path.file_stem().and_then(|name| name.to_str()) {
-                    known.entry(name.to_owned()).or_insert_with(|| path.clone());
-                }
-            }
-        }
-    }
-    known
+    tree_files::known(FOLDER)
 }
 
 /// A machine that `--list` shows.
@@ -70,25 +59,6 @@ pub fn described() -> Vec<Described> {
 /// The description of a machine whose file has no `about`.
 fn shape(machine: &Machine) -> String {
     format!("{} nodes; its file has no `about`", machine.topology.rails().nodes())
-}
-
-/// The current folder, the installed tree, and every folder above the executable, for a build folder.
-fn folders() -> Vec<PathBuf> {
-    let mut folders = vec![PathBuf::from(FOLDER)];
-    let prefix = selvedge_launcher::environment::prefix().ok();
-    let executable = std::env::current_exe().unwrap_or_default();
-    for tree in prefix.iter().map(PathBuf::as_path).chain(executable.ancestors().skip(1)) {
-        folders.push(tree.join(INSTALLED));
-        folders.push(tree.join(FOLDER));
-    }
-    folders
-}
-
-fn names(known: &BTreeMap<String, PathBuf>) -> String {
-    if known.is_empty() {
-        return "none found; set SELVEDGE_PREFIX to the tree that has them".to_owned();
-    }
-    known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! | [`pool`], [`execute`] | runs cells on cores, each in a process of its own |
 //! | [`slurm`] | runs cells as a job array |
 //! | [`table`], [`plots`], [`report`] | results |
+//! | [`figures`], [`claims`] | figures that programs print; published figures and the verdicts on them |
 //! | [`blocking`] | the study of `selvedge sim --study` |
 //!
 //! Exit code: 0 when all cells finished; 1 when cells failed, or the command itself; 2 for an invalid scenario; 130 after
@@ -16,7 +17,9 @@
 
 pub mod blocking;
 mod cells;
+mod claims;
 mod execute;
+mod figures;
 mod identity;
 mod options;
 mod plots;
@@ -29,7 +32,7 @@ mod sweep;
 mod table;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -114,6 +117,22 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         done => Ok(ExitCode::from(done?)),
     }
+}
+
+/// Runs a scenario, as the command does with its file and folder. Returns the exit code.
+pub fn run_scenario(file: &Path, folder: &Path, json: Option<&Path>) -> Result<u8> {
+    dispatch(&Args {
+        file: file.to_owned(),
+        folder: Some(folder.to_owned()),
+        jobs: None,
+        dry_run: false,
+        slurm: false,
+        sbatch: Vec::new(),
+        task: None,
+        json: json.map(Path::to_owned),
+        quiet: false,
+        verbose: false,
+    })
 }
 
 fn dispatch(args: &Args) -> Result<u8> {

@@ -8,7 +8,7 @@
 //! | an option without a value | `true`, or `false` to leave it out |
 //! | `set.SECTION.KEY`, `param.NAME`, `env.NAME` | the value of `--set`, `--param`, `--env` |
 //! | a parameter of a built-in program | as `param.NAME` |
-//! | `command` | a list: a program and its arguments |
+//! | `command` | a list: a program and its arguments. `{examples}/NAME` is a program of the tree's examples |
 //!
 //! The keys come from the description of the command line, so a new option of `selvedge sim` is a key as well.
 
@@ -20,6 +20,8 @@ use selvedge_settings::nearest;
 use selvedge_sim::program::ready;
 use serde_json::Value as Json;
 use toml::Value;
+
+use crate::bench::process::Tree;
 
 /// One key with its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,8 @@ pub struct Setting {
     pub line: usize,
 }
 
+/// How a command names a program of the tree's examples.
+const EXAMPLES: &str = "{examples}/";
 /// The key of the program and its arguments.
 pub const COMMAND: &str = "command";
 /// Options that set a value by name.
@@ -170,7 +174,12 @@ impl Options {
 fn command_words(value: &Value) -> Result<Vec<String>, String> {
     let words = value.as_array().filter(|words| !words.is_empty());
     let words = words.ok_or(r#"takes a list of a program and its arguments, as in ["./solver", "-n", "100"]"#)?;
-    words.iter().map(text).collect()
+    let mut words = words.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    if let Some(name) = words[0].strip_prefix(EXAMPLES) {
+        let tree = Tree::find().map_err(|error| error.to_string())?;
+        words[0] = tree.prefix().join("examples").join(name).display().to_string();
+    }
+    Ok(words)
 }
 
 /// The text of a single value.

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use selvedge_document::{Document, Section, html, words};
+use selvedge_sim::validate::{Claim, word};
 use serde_json::{Value, json};
 
 use super::cells::Cells;
+use super::figures;
 use super::plots::plots;
 use super::scenario::Scenario;
 use super::store::{Failure, State, Store};
@@ -35,6 +37,7 @@ pub struct Results<'a> {
     pub scenario: &'a Scenario,
     pub cells: &'a Cells,
     pub table: Table,
+    pub claims: Vec<Claim>,
     /// Failed cells, by number.
     pub failed: Vec<(usize, Failure)>,
     /// Cells that have not run.
@@ -46,20 +49,33 @@ impl<'a> Results<'a> {
     /// Reads the results of all cells.
     pub fn collect(scenario: &'a Scenario, cells: &'a Cells, store: &Store) -> Results<'a> {
         let (mut failed, mut missing) = (Vec::new(), 0);
-        let mut reports = Vec::new();
+        let (mut reports, mut unfound) = (Vec::new(), BTreeMap::new());
         for (number, cell) in cells.cells.iter().enumerate() {
             match store.state(&cell.id) {
                 State::Finished => match store.report(&cell.id) {
-                    Some(report) => reports.push((&cell.values[..], report)),
+                    Some(mut report) => {
+                        if !scenario.figures.is_empty() {
+                            let absent = figures::add(&scenario.figures, &store.output(&cell.id), &mut report);
+                            unfound.extend(absent.into_iter().map(|name| (name, number)));
+                        }
+                        reports.push((&cell.values[..], report));
+                    }
                     None => missing += 1,
                 },
                 State::Failed(failure) => failed.push((number, failure)),
                 State::Open => missing += 1,
             }
         }
-        let (table, unknown) = Table::of(&cells.axes, &scenario.columns, reports.into_iter());
-        let notes = unknown.into_iter().map(|why| format!("[table] columns: {why}")).collect();
-        Results { scenario, cells, table, failed, missing, notes }
+        let names: Vec<String> = scenario.figures.iter().map(|figure| figure.name.clone()).collect();
+        let asked = if scenario.columns.is_empty() { &names } else { &scenario.columns };
+        let (table, unknown) = Table::of(&cells.axes, asked, reports.into_iter());
+        let mut notes: Vec<String> = unknown.into_iter().map(|why| format!("[table] columns: {why}")).collect();
+        for (name, number) in unfound {
+            let log = store.log(&cells.cells[number].id);
+            notes.push(format!("[figures] {name}: no line of the output has it, such as in {}", log.display()));
+        }
+        let claims = scenario.claims.iter().map(|claim| claim.judged(&table)).collect();
+        Results { scenario, cells, table, claims, failed, missing, notes }
     }
 
     /// Writes table, plots and page, and returns the document for a terminal.
@@ -104,6 +120,9 @@ impl<'a> Results<'a> {
         if !self.notes.is_empty() {
             sections
                 .push(self.notes.iter().fold(Section::new("Notes").in_summary(), |section, note| section.text(note)));
+        }
+        if !self.claims.is_empty() {
+            sections.push(verdicts(&self.claims));
         }
         if !drawn.is_empty() {
             sections.push(Section::new("Plots").plots(drawn.iter().cloned()));
@@ -186,11 +205,43 @@ impl<'a> Results<'a> {
                 })
             }).collect::<Vec<_>>(),
         });
+        if !self.claims.is_empty() {
+            all["claims"] = json!(self.claims);
+        }
         if let (Some(all), Value::Object(table)) = (all.as_object_mut(), self.table.json()) {
             all.extend(table);
         }
         all
     }
+}
+
+/// The published figures beside the predictions.
+fn verdicts(claims: &[Claim]) -> Section {
+    let mut shown = selvedge_document::Table::with_heads(&[
+        "claim",
+        "source",
+        "subject",
+        ">published",
+        ">simulated",
+        "unit",
+        ">error",
+        "verdict",
+    ]);
+    for claim in claims {
+        shown.row([
+            claim.id.to_string(),
+            claim.source.to_string(),
+            claim.text.clone(),
+            claim.published.to_string(),
+            claim.predicted.to_string(),
+            claim.unit.to_string(),
+            word(claim),
+            claim.verdict.to_string(),
+        ]);
+    }
+    let section = Section::new("Published figures").in_summary().table(shown);
+    let notes = claims.iter().filter(|claim| !claim.note.is_empty());
+    notes.fold(section, |section, claim| section.text(format!("{}: {}", claim.id, claim.note)))
 }
 
 /// A value for a reader: three digits of a fraction.

@@ -25,6 +25,8 @@ use selvedge_settings::nearest;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
+use super::claims::Published;
+use super::figures::{self, Figure};
 use super::options::{Options, Setting};
 use super::sweep;
 use crate::sim::Usage;
@@ -44,6 +46,10 @@ pub struct Scenario {
     /// Columns of the table; empty: those of the kind of run.
     pub columns: Vec<String>,
     pub plots: Vec<PlotOf>,
+    /// Figures that the program prints.
+    pub figures: Vec<Figure>,
+    /// Published figures, with which the results are compared.
+    pub claims: Vec<Published>,
 }
 
 /// Settings that change together.
@@ -70,7 +76,7 @@ pub struct PlotOf {
     pub title: Option<String>,
 }
 
-const SECTIONS: [&str; 8] = ["name", "about", "machine", "run", "case", "sweep", "table", "plot"];
+const SECTIONS: [&str; 10] = ["name", "about", "machine", "run", "case", "sweep", "figures", "table", "plot", "claim"];
 
 impl Scenario {
     /// Reads a file.
@@ -97,6 +103,8 @@ impl Scenario {
             axes: Vec::new(),
             columns: Vec::new(),
             plots: Vec::new(),
+            figures: Vec::new(),
+            claims: Vec::new(),
         };
         for (key, value) in in_order(table.get_ref()) {
             let line = reader.line(key.span().start);
@@ -129,6 +137,14 @@ impl Scenario {
                 "plot" => {
                     let plots = value.get_ref().as_array().ok_or_else(|| wrong("is a list: write [[plot]]"))?;
                     scenario.plots = plots.iter().map(|plot| reader.plot(plot)).collect::<Result<_, _>>()?;
+                }
+                "figures" => {
+                    let table = value.get_ref().as_table().ok_or_else(|| wrong("is a section: write [figures]"))?;
+                    scenario.figures = reader.figures(table)?;
+                }
+                "claim" => {
+                    let claims = value.get_ref().as_array().ok_or_else(|| wrong("is a list: write [[claim]]"))?;
+                    scenario.claims = claims.iter().map(|claim| reader.claim(claim)).collect::<Result<_, _>>()?;
                 }
                 other => {
                     let hint = hint(other, &SECTIONS);
@@ -282,6 +298,28 @@ impl Reader<'_> {
             columns = texts(value.get_ref()).ok_or_else(|| wrong("takes a list of names in quotes"))?;
         }
         Ok(columns)
+    }
+
+    fn figures(&self, table: &DeTable<'_>) -> Result<Vec<Figure>, Usage> {
+        let mut figures = Vec::new();
+        for (key, value) in in_order(table) {
+            let line = self.line(key.span().start);
+            let expression = self.text("figures", key, value)?;
+            let figure = Figure::new(key.get_ref(), &expression);
+            figures.push(figure.map_err(|why| self.wrong(line, "figures", key.get_ref(), &why))?);
+            figures::check(&figures).map_err(|why| self.wrong(line, "figures", key.get_ref(), &why))?;
+        }
+        Ok(figures)
+    }
+
+    fn claim(&self, claim: &Spanned<DeValue<'_>>) -> Result<Published, Usage> {
+        let line = self.line(claim.span().start);
+        let value = plain(claim.get_ref()).ok_or_else(|| self.wrong(line, "claim", "", OUT_OF_RANGE))?;
+        let name = value.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let wrong = |why: &str| self.wrong(line, "claim", &name, why);
+        let read: Published = value.try_into().map_err(|error: toml::de::Error| wrong(error.message().trim()))?;
+        read.check().map_err(|why| wrong(&why))?;
+        Ok(read)
     }
 
     fn plot(&self, plot: &Spanned<DeValue<'_>>) -> Result<PlotOf, Usage> {

@@ -70,3 +70,26 @@ fn mistakes_name_line_section_key_and_remedy() {
         assert!(error.contains(expected), "{text}:\n{error}\nnot: {expected}");
     }
 }
+
+#[test]
+fn figures_and_claims_are_checked_where_they_stand() {
+    let run = "[run]\nmachine = 'cluster'\ncommand = ['true']\n";
+    let head = "[[claim]]\nid = 'a'\nsource = 's'\ntext = 't'\nfigure = 'us'\n";
+    for (text, expected) in [
+        ("[figures]\nus = '('", "s.toml:5: [figures] us: is no regular expression"),
+        ("[figures]\nus = 'x'", "s.toml:5: [figures] us: needs one group"),
+        ("[figures]\nus = 1", "s.toml:5: [figures] us: takes text in quotes"),
+        ("[figures]\na = '(?P<x>.) (.)'\nb = '(?P<y>.) (.)'", "s.toml:6: [figures] b: the x of figures is `x` and `y`"),
+        (head, "s.toml:4: [claim] a: needs one of value, at_least"),
+        (&format!("{head}vale = 1"), "s.toml:4: [claim] a: unknown field `vale`"),
+        ("claim = 1", "claim: is a list: write [[claim]]"),
+    ] {
+        // A key of the whole file stands before its sections.
+        let text = if text.starts_with('[') { format!("{run}{text}") } else { format!("{text}\n{run}") };
+        let said = Scenario::parse(Path::new("s.toml"), &text, &Options::new()).unwrap_err().0;
+        assert!(said.contains(expected), "{said}\nfor {expected}");
+    }
+    let scenario = format!("{run}[figures]\nus = '(\\d+) us'\n{head}value = 2");
+    let scenario = Scenario::parse(Path::new("s.toml"), &scenario, &Options::new()).unwrap();
+    assert_eq!((scenario.figures.len(), scenario.claims.len()), (1, 1));
+}

@@ -165,6 +165,11 @@ impl Store {
         self.file(id, "log")
     }
 
+    /// The text of a cell's output; empty without any.
+    pub fn output(&self, id: &str) -> String {
+        String::from_utf8_lossy(&fs::read(self.log(id)).unwrap_or_default()).into_owned()
+    }
+
     fn file(&self, id: &str, ending: &str) -> PathBuf {
         self.folder.join(CELLS).join(format!("{id}.{ending}"))
     }

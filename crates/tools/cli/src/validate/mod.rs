@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge validate`: compares claims of the source documents with predictions of the simulator.
 //!
+//! Documents are checked by built-in programs; experiments ([`experiments`]) by unmodified ones, as studies.
+//!
 //! The exit code is 0 even if predictions miss, since a miss is a result; it is 1 if an experiment does not run. The
-//! output contains no times of this computer, so two runs print the same.
+//! output of documents contains no times of this computer, so two runs print the same.
+
+mod experiments;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,16 +21,26 @@ use selvedge_terminal::{Cell, Progress, Table, Tone, paragraph, print};
 use serde_json::json;
 
 use crate::json::STANDARD;
+use crate::sim::Usage;
+use crate::study;
 
 /// Compare the claims of the source documents with the simulator's predictions.
 ///
-/// Machines are set from figures of components, never from the predicted curves. The exit code is 0 even if predictions
-/// miss.
+/// Machines are set from figures of components, never from the predicted curves. An experiment runs unmodified programs,
+/// as `selvedge study` does, and keeps its results. The exit code is 0 even if predictions miss.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Check only the claims of these documents
-    #[arg(value_enum, value_name = "DOCUMENT")]
-    documents: Vec<Only>,
+    /// Check only the claims of these documents (seastar, pac, counting, extoll, sharp), or run these experiments
+    #[arg(value_name = "DOCUMENT|EXPERIMENT")]
+    names: Vec<String>,
+
+    /// List the experiments that come with Selvedge
+    #[arg(long, conflicts_with_all = ["names", "only", "json", "plots", "docs", "quick"])]
+    list: bool,
+
+    /// Keep the results of experiments in this directory, and go on with those that are there [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
 
     /// Check only the claims of these documents
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DOCUMENT")]
@@ -67,7 +81,23 @@ enum Only {
 const PLOTS: &str = "validation";
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    let only: Vec<Only> = args.documents.iter().chain(&args.only).copied().collect();
+    match dispatch(&args) {
+        Err(error) if error.is::<Usage>() => {
+            eprintln!("selvedge validate: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+        done => done,
+    }
+}
+
+fn dispatch(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        return list();
+    }
+    let (only, files) = chosen(args)?;
+    if !files.is_empty() {
+        return run_experiments(args, &files);
+    }
     let documents: Vec<Document> = Document::ALL.into_iter().filter(|document| wanted(&only, *document)).collect();
     let in_place = crate::json::replaces_tables(args.json.as_deref());
     let mut all = Vec::new();
@@ -98,6 +128,48 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The documents and the scenarios that the command line names.
+fn chosen(args: &Args) -> Result<(Vec<Only>, Vec<PathBuf>)> {
+    let documents: Vec<String> = Only::value_variants()
+        .iter()
+        .filter_map(|only| Some(only.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    let (mut only, mut files) = (args.only.clone(), Vec::new());
+    for name in &args.names {
+        match Only::from_str(name, false) {
+            Ok(document) => only.push(document),
+            Err(_) => files.push(experiments::find(name, &documents)?),
+        }
+    }
+    if !files.is_empty() && (!only.is_empty() || args.plots.is_some() || args.docs.is_some() || args.quick) {
+        let why = "experiments run without documents and without --plots, --docs and --quick; their folders have page and plots";
+        return Err(Usage(why.to_owned()).into());
+    }
+    if args.json.is_some() && files.len() > 1 {
+        return Err(Usage("--json takes one experiment; the folder of each has its table.json".to_owned()).into());
+    }
+    Ok((only, files))
+}
+
+/// Runs experiments, each to its end. Returns the greatest exit code.
+fn run_experiments(args: &Args, files: &[PathBuf]) -> Result<ExitCode> {
+    let mut worst = 0;
+    for file in files {
+        let folder = experiments::results(file, args.folder.as_deref());
+        worst = worst.max(study::run_scenario(file, &folder, args.json.as_deref())?);
+    }
+    Ok(ExitCode::from(worst))
+}
+
+fn list() -> Result<ExitCode> {
+    let mut table = Table::new(&["experiment", "file"]);
+    for (name, file) in experiments::known() {
+        table.row([name, file.display().to_string()]);
+    }
+    print(&table.text())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn wanted(only: &[Only], document: Document) -> bool {
     only.is_empty()
         || only.contains(&match document {
@@ -113,11 +185,11 @@ fn text(results: &Results) -> String {
     let mut table = Table::new(&["", "claim", "published", "simulated", "unit", "error", "verdict"]);
     for claim in &results.claims {
         table.row([
-            claim.id.into(),
+            claim.id.as_ref().into(),
             format!("{} ({})", claim.text, claim.source).into(),
             claim.published.to_string().into(),
             claim.predicted.to_string().into(),
-            claim.unit.into(),
+            claim.unit.as_ref().into(),
             word(claim).into(),
             shown(claim.verdict),
         ]);
@@ -144,10 +216,11 @@ fn summary(all: &[Results], quick: bool) -> String {
     let count =
         |verdict| all.iter().flat_map(|results| &results.claims).filter(|claim| claim.verdict == verdict).count();
     let counts = format!(
-        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} are only shown.{}",
+        "{} hold, {} near, {} miss, {} cannot be told, {} are inputs, {} are contradicted by their source, {} are only shown.{}",
         count(Verdict::Holds),
         count(Verdict::Near),
         count(Verdict::Misses),
+        count(Verdict::CannotTell),
         count(Verdict::Input),
         count(Verdict::Contradicted),
         count(Verdict::NotComparable),
@@ -167,7 +240,7 @@ fn shown(verdict: Verdict) -> Cell {
         Verdict::Holds => Cell::toned(text, Tone::Good),
         Verdict::Near => Cell::toned(text, Tone::Doubtful),
         Verdict::Misses => Cell::toned(text, Tone::Bad),
-        Verdict::Input | Verdict::Contradicted | Verdict::NotComparable => Cell::new(text),
+        Verdict::Input | Verdict::Contradicted | Verdict::CannotTell | Verdict::NotComparable => Cell::new(text),
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Ended, Place, wait_until};
+use crate::common::{Ended, Place, tree, wait_until};
 use serde_json::Value;
 
 /// A hundred cells, each of some milliseconds.
@@ -184,4 +184,47 @@ fn the_study_of_blocking_shows_the_order_that_the_seed_states() {
         assert!(number(case, 0, "blocking_rate") > number(case, 1, "blocking_rate"), "{case}");
         assert_eq!(number(case, 1, "deadlocks"), 0.0, "{case}");
     }
+}
+
+/// A program's own figures are compared with published ones. Its output says what it finds, so each verdict is known.
+#[test]
+fn an_experiment_has_a_verdict_for_each_claim() {
+    let place = Place::new("experiment");
+    let program = place.script("measure", "echo \"took $1 us\"");
+    let scenario = place.file("known.toml");
+    let claim = |id: &str, words: &str| {
+        format!("[[claim]]\nid = '{id}'\nsource = 'here'\ntext = 'a claim'\nfigure = 'time (us)'\n{words}\n")
+    };
+    let text = [
+        "[run]\nmachine = 'cluster'\nnp = 1\n[sweep]\n".to_owned(),
+        format!("command = [['{0}', '10'], ['{0}', '20']]\n", program.display()),
+        "[figures]\n'time (us)' = '^took (\\d+) us$'\n'absent' = '^never (\\d+)$'\n".to_owned(),
+        claim("mean", "value = 15"),
+        claim("off", "value = 30"),
+        claim("bound", "at_most = 20"),
+        claim("unknown", "where = { np = 2 }\nvalue = 15"),
+    ];
+    fs::write(&scenario, text.concat()).expect("written");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.arg("validate").args(words).current_dir(place.file("")).env("SELVEDGE_DIR", place.file(""));
+        command.env("SELVEDGE_PREFIX", tree());
+        Ended::from(command.output().expect("the command starts"))
+    };
+    let ended = run(&["known.toml", "--json=known.json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("[figures] absent: no line of the output has it, such as in "), "{ended:?}");
+    let table: Value = serde_json::from_slice(&fs::read(place.file("known.json")).expect("a file")).expect("JSON");
+    let claims = table["claims"].as_array().expect("claims");
+    let verdicts: Vec<_> = claims.iter().map(|claim| claim["verdict"].as_str().unwrap_or_default()).collect();
+    assert_eq!(verdicts, ["holds", "misses", "holds", "cannot-tell"]);
+    assert!(fs::read_to_string(place.file("known.study/page.html")).expect("a page").contains("cannot tell"));
+    // Nothing runs again.
+    let again = run(&["known.toml"]);
+    assert!(again.code == Some(0) && again.out.contains("wall cells run               0"), "{again:?}");
+    let unknown = run(&["knwon"]);
+    assert!(
+        unknown.code == Some(2) && unknown.err.contains("there is no document or experiment 'knwon'"),
+        "{unknown:?}"
+    );
 }
