@@ -25,13 +25,14 @@ summary{cursor:pointer;overflow-wrap:anywhere}.about,.note{color:var(--dim)}nav{
 a{color:var(--link)}:target{scroll-margin-top:.5rem;outline:2px solid var(--link);outline-offset:4px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4rem 0 1rem}
 td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);overflow-wrap:normal}
-th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}td.v{overflow-wrap:anywhere}
-svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}figure .scroll svg{display:block;width:100%;max-width:58rem;min-width:46rem}
+th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}td.v{overflow-wrap:anywhere;min-width:11rem}
+svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}figure .scroll svg{display:block;width:100%;max-width:58rem;min-width:50rem}
 figcaption,.pictures{color:var(--dim);font-size:.93rem}.pictures{margin:.2rem 0}.pictures a{margin-right:1em}
 code,pre{font:.9em/1.45 ui-monospace,monospace}code{overflow-wrap:anywhere}
 pre{overflow-x:auto;background:var(--stripe);border:1px solid var(--line);padding:.6rem .8rem;margin:.3rem 0 .8rem}
 details.output{margin:.3rem 0}details.output summary{font-size:1rem;margin:.3rem 0}
-@media(max-width:40rem),(pointer:coarse){body{margin:1rem auto}nav a,figcaption a,.pictures a{display:inline-block;padding:.6rem .4rem .6rem 0}summary{padding:.6rem 0}}";
+@media(max-width:40rem),(pointer:coarse){body{margin:1rem auto}nav a,figcaption a,.pictures a{display:inline-block;padding:.6rem .4rem .6rem 0}summary{padding:.6rem 0}}
+@media(max-width:40rem){td.n{white-space:normal}}";
 
 /// A part of the page that comes from elsewhere, such as a drawing of the topology: its style, its markup, and its
 /// script, which stands at the end.
