@@ -128,6 +128,7 @@ pub fn simulate(tree: &Tree) -> Result<Simulated> {
     let mut printed = tempfile::tempfile().context("no file for the output of a simulated program")?;
     let report = match sim::report(&words, printed.try_clone()?) {
         Ok(Ok(report)) if report.exit_code == 0 => Ok(report),
+        Ok(Ok(report)) if report.exit_code == sim::EXIT_INTERRUPTED => bail!("interrupted"),
         Ok(Ok(sim::Report { exit_code, .. }) | Err(exit_code)) => Err(format!("exit code {exit_code}")),
         Err(error) => Err(format!("{error:#}")),
     };

@@ -68,6 +68,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let examples = examples::find(&tree)?;
 
     say(&format!("Selvedge {} on {}", env!("CARGO_PKG_VERSION"), bench::host_words()))?;
+    // The first, because the programs that run later are read by threads, and this needs a process without.
+    let simulated = examples::simulate(&tree)?;
     let mut ran = Vec::new();
     for example in &examples {
         let run = example.run(&tree, args.smoke);
@@ -75,7 +77,6 @@ pub fn main(args: Args) -> Result<ExitCode> {
         say(&format!("  {end:6}  {}: {}", example.of.program, example.of.title))?;
         ran.push(run);
     }
-    let simulated = examples::simulate(&tree)?;
     say(&simulated.words())?;
     let cases = CASES.map(str::to_owned);
     let measured = bench::measure(&cases, args.peers, args.smoke)?;
