@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-#   make demo      installs missing packages, builds, and shows the cost of communication on this machine
+#   make demo      installs missing packages, builds, runs examples, measures, simulates, and writes a page about it
 #   make build     builds into build/;  make install: copies that to PREFIX (default /usr/local)
 #   make test      installs missing packages, builds, and runs the tests
 #   make help      lists all targets: a line that begins with ## describes the target below it
@@ -179,9 +179,9 @@ $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)
 $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED) -o $@ $(LINK)
 
-## builds, and shows the cost of communication on this machine
+## builds, runs examples, measures, simulates, and writes build/selvedge-demo.html about it
 demo: setup build
-	@./demo.sh
+	@$(TREE)/bin/selvedge demo --html $(TREE)/selvedge-demo.html
 
 # The program behind `selvedge rtl`. The engine in SystemVerilog has its own target: make rtl.
 RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl

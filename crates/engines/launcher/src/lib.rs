@@ -36,3 +36,4 @@ pub use error::{LauncherError, with_causes};
 pub use options::{Binding, JobOptions, MemoryPath, NicMode};
 pub use rank::runner::{Gdb, RankList, RunnerError};
 pub use rank::window::hold as hold_window;
+pub use signals::KeptMask;

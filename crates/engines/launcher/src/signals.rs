@@ -65,6 +65,30 @@ impl Signals {
     }
 }
 
+/// The signal mask of this thread, which comes back when this is dropped. For a command that goes on after a job: the job
+/// blocks signals until the process ends, and programs that are started then would inherit that. A signal that nobody
+/// has read by then takes effect.
+pub struct KeptMask(libc::sigset_t);
+
+impl KeptMask {
+    pub fn keep() -> io::Result<KeptMask> {
+        let mut now = MaybeUninit::uninit();
+        // SAFETY: without a new set the call only fills `now`.
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), now.as_mut_ptr()) } {
+            // SAFETY: the call has succeeded, so the set is filled.
+            0 => Ok(KeptMask(unsafe { now.assume_init() })),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+impl Drop for KeptMask {
+    fn drop(&mut self) {
+        // SAFETY: the set is one that the kernel has returned; the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// Sends a signal to a rank and the processes that it has started: to its process group. If the rank has left the group
 /// (a shell with job control does), to the rank alone. Does nothing if the rank has ended.
 pub(crate) fn signal_rank(pid: u32, signal: i32) {
@@ -84,4 +108,26 @@ pub(crate) fn signal_rank(pid: u32, signal: i32) {
 pub(crate) fn stop_self() {
     // SAFETY: `raise` takes a number.
     unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_mask_comes_back() {
+        let is_blocked = || {
+            let KeptMask(now) = &*std::mem::ManuallyDrop::new(KeptMask::keep().expect("the mask"));
+            // SAFETY: the set is filled, and the number is a signal.
+            unsafe { libc::sigismember(now, libc::SIGTERM) == 1 }
+        };
+        let kept = KeptMask::keep().expect("the mask");
+        let before = is_blocked();
+        let signals = Signals::block().expect("blocked");
+        assert!(!before && is_blocked());
+        drop(signals);
+        assert!(is_blocked(), "the job's end leaves it blocked");
+        drop(kept);
+        assert!(!is_blocked());
+    }
 }

@@ -68,6 +68,18 @@ pub struct Column {
 }
 
 impl Document {
+    /// Puts a prefix before the names of all plots, so that the document can be joined with another.
+    pub fn with_prefix(mut self, prefix: &str) -> Document {
+        for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
+            match block {
+                Block::Plot(plot) => plot.name.insert_str(0, prefix),
+                Block::Table(table) => table.plots.iter_mut().for_each(|name| name.insert_str(0, prefix)),
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// Returns all plots, in order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);

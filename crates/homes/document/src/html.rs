@@ -25,21 +25,24 @@ summary{cursor:pointer;overflow-wrap:anywhere}.about,.note{color:var(--dim)}nav{
 a{color:var(--link)}:target{scroll-margin-top:.5rem;outline:2px solid var(--link);outline-offset:4px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4rem 0 1rem}
 td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);overflow-wrap:normal}
-th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}
-svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}figure .scroll svg{display:block;width:100%;max-width:58rem;min-width:46rem}
+th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}td.v{overflow-wrap:anywhere;min-width:11rem}
+svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}figure .scroll svg{display:block;width:100%;max-width:58rem;min-width:50rem}
 figcaption,.pictures{color:var(--dim);font-size:.93rem}.pictures{margin:.2rem 0}.pictures a{margin-right:1em}
 code,pre{font:.9em/1.45 ui-monospace,monospace}code{overflow-wrap:anywhere}
 pre{overflow-x:auto;background:var(--stripe);border:1px solid var(--line);padding:.6rem .8rem;margin:.3rem 0 .8rem}
 details.output{margin:.3rem 0}details.output summary{font-size:1rem;margin:.3rem 0}
-@media(max-width:40rem),(pointer:coarse){body{margin:1rem auto}nav a,figcaption a,.pictures a{display:inline-block;padding:.6rem .4rem .6rem 0}summary{padding:.6rem 0}}";
+@media(max-width:40rem),(pointer:coarse){body{margin:1rem auto}nav a,figcaption a,.pictures a{display:inline-block;padding:.6rem .4rem .6rem 0}summary{padding:.6rem 0}}
+@media(max-width:40rem){td.n{white-space:normal}}";
 
-/// A part of the page that comes from elsewhere, such as a drawing of the topology: its style, its markup, which stands
-/// before all sections, and its script, which stands at the end.
+/// A part of the page that comes from elsewhere, such as a drawing of the topology: its style, its markup, and its
+/// script, which stands at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
     pub style: String,
     pub body: String,
     pub script: String,
+    /// Number of the section that it stands before.
+    pub section: usize,
 }
 
 /// The links between plots and tables of a document.
@@ -87,11 +90,11 @@ pub fn page(document: &Document, drawn: Option<&Drawn>) -> String {
         let _ = write!(out, "<a href=\"#s{number}\">{}</a> ", escaped(&section.title));
     }
     out.push_str("</nav>\n");
-    if let Some(drawn) = drawn {
-        let _ = writeln!(out, "{}", drawn.body);
-    }
     let (links, mut tables) = (Links::of(document), 0);
     for (number, section) in document.sections.iter().enumerate() {
+        if let Some(drawn) = drawn.filter(|drawn| drawn.section == number) {
+            let _ = writeln!(out, "{}", drawn.body);
+        }
         add_section(&mut out, number, section, &links, &mut tables);
     }
     if let Some(drawn) = drawn {
@@ -161,6 +164,7 @@ fn add_table(out: &mut String, table: &Table, number: usize, links: &Links<'_>) 
         Some(column) if column.right => " class=\"r\"",
         // The name of a value.
         None if at == 0 => " class=\"n\"",
+        None => " class=\"v\"",
         _ => "",
     };
     if !table.columns.is_empty() {
@@ -253,6 +257,15 @@ mod tests {
             let id = link.strip_prefix('#').expect("a place of the page");
             assert_eq!(parsed.descendants().filter(|node| node.attribute("id") == Some(id)).count(), 1, "{link}");
         }
+    }
+
+    #[test]
+    fn a_drawing_stands_before_its_section() {
+        let [body, style, script] = ["<b>drawing</b>", "b{color:red}", "1"].map(str::to_owned);
+        let page = page(&document(), Some(&Drawn { style, body, script, section: 2 }));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at("b{color:red}") < at("<h1>") && at("id=\"s1\"") < at("<b>drawing</b>"));
+        assert!(at("<b>drawing</b>") < at("id=\"s2\"") && at("id=\"s3\"") < at("<script>1</script>"));
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl Plot {
             Shape::Matrix(matrix) => draw_matrix(&mut chart, matrix)?,
         }
         // A title may be wider than its picture.
-        let title = Text::new(printable(&self.title), ((MARGIN + left) as i32, MARGIN as i32), (FONT, 18).into_font());
+        let title = Text::new(printable(&self.title), ((MARGIN + left) as i32, MARGIN as i32), (FONT, 20).into_font());
         area.draw(&title)?;
         let corner = ((SIZE.0 - right) as i32 + KEY_GAP, (MARGIN + caption) as i32);
         match &self.shape {
@@ -345,8 +345,8 @@ impl Plot {
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(printable(&self.x.label))
             .y_desc(if ranked.is_empty() { printable(&self.y.label) } else { String::new() })
-            .label_style((FONT, 12, &BLACK))
-            .axis_desc_style((FONT, 13, &BLACK))
+            .label_style((FONT, 14, &BLACK))
+            .axis_desc_style((FONT, 15, &BLACK))
             .axis_style(BLACK.mix(0.7))
             .bold_line_style(GRID.mix(0.3))
             .light_line_style(TRANSPARENT)
@@ -424,7 +424,7 @@ fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
             true => area.draw(&DashedPathElement::new(ends, DASH.0, DASH.1, style))?,
             false => area.draw(&PathElement::new(ends, style))?,
         }
-        area.draw(&Text::new(shortened(&line.name), (x + 26, y - 6), (FONT, 12).into_font()))?;
+        area.draw(&Text::new(shortened(&line.name), (x + 26, y - 6), (FONT, 14).into_font()))?;
     }
     Ok(())
 }
@@ -436,7 +436,7 @@ fn draw_shades(area: &Area<'_>, (x, y): (i32, i32), matrix: &Matrix) -> Drawn {
         let y = y + 20 * number as i32;
         area.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], shade(share)))?;
         let words = if share > 0.0 { round((matrix.words)(most * share)) } else { "little".to_owned() };
-        area.draw(&Text::new(words, (x + 24, y + 2), (FONT, 12).into_font()))?;
+        area.draw(&Text::new(words, (x + 24, y + 2), (FONT, 14).into_font()))?;
     }
     Ok(())
 }

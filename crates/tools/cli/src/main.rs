@@ -9,6 +9,7 @@ mod bench;
 mod choice;
 mod daemon;
 mod daemon_page;
+mod demo;
 mod doctor;
 mod env;
 mod fabric;
@@ -56,6 +57,7 @@ enum Command {
     Info(info::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
+    Demo(demo::Args),
     Manager(aggregation::ManagerArgs),
     Aggregator(aggregation::AggregatorArgs),
     Daemon(daemon::Args),
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::main(args),
         Command::Doctor(args) => doctor::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::Demo(args) => demo::main(args),
         Command::Manager(args) => aggregation::manager_main(args),
         Command::Aggregator(args) => aggregation::aggregator_main(args),
         Command::Daemon(args) => daemon::main(args),

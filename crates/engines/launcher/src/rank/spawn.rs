@@ -9,11 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
@@ -64,6 +66,8 @@ pub(crate) struct SpawnPlan {
     unset: Vec<OsString>,
     /// The ranks' output goes through pipes.
     pub(crate) capture_output: bool,
+    /// The file that takes the ranks' standard output, unless it goes through pipes.
+    pub(crate) output: Option<Arc<File>>,
     /// Standard input comes through a pipe: it is elsewhere, or a terminal, which other process groups may not read.
     pub(crate) forward_stdin: bool,
     /// The cores to pin ranks to; empty: ranks are not pinned.
@@ -117,6 +121,7 @@ impl SpawnPlan {
             set,
             unset: variables_of_outer_launchers(),
             capture_output,
+            output: None,
             forward_stdin: share.through_pipes || io::stdin().is_terminal(),
             cores: cores(options.bind, here),
             open_files: allow_open_files(if capture_output { 3 } else { 1 } * here + 64)?,
@@ -205,6 +210,8 @@ impl SpawnPlan {
         });
         if self.capture_output {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        } else if let Some(file) = &self.output {
+            command.stdout(file.try_clone()?);
         }
         let takes = match self.screens.has(rank) {
             true => self.screens.connect(rank, &mut command)?,

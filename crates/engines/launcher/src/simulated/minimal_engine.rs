@@ -343,6 +343,20 @@ fn a_rank_may_start_other_programs() {
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
+#[test]
+fn ranks_print_into_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    if program(folder.path(), "int main(void) { return 0; }").is_none() {
+        return;
+    }
+    let path = folder.path().join("printed");
+    let file = std::fs::File::create(&path).expect("a file");
+    let command = ["sh", "-c", "echo rank $SELVEDGE_RANK"].map(Into::into).to_vec();
+    let ended = run(Launch { ranks: 2, command, output: Some(file.into()), ..Launch::default() });
+    assert_eq!(ended.code, 0, "{:?}", ended.codes);
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), "rank 0\nrank 1\n");
+}
+
 /// Rank 1 only polls its memory; rank 0 waits, then puts 42 there.
 fn program_that_polls_for_a_put(how_rank_1_polls: &str, how_rank_0_waits: &str) -> String {
     let text = r#"

@@ -30,6 +30,8 @@ mod watchdog;
 pub use job::SimulatedJob;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::sync::Arc;
 
 use selvedge_sim::processes::Processes;
 use selvedge_sim_protocol::Costs;
@@ -58,6 +60,8 @@ pub struct Launch {
     /// Let the other ranks continue when one fails.
     pub keep_going: bool,
     pub costs: Costs,
+    /// The file that takes the ranks' standard output, at its end. `None`: this process's standard output.
+    pub output: Option<Arc<File>>,
     /// The job's share of the machine's aggregation nodes. `None`: the machine's switches do not reduce for it.
     pub grant: Option<Vec<u8>>,
 }
@@ -106,7 +110,7 @@ const WITHOUT: &str = "its clocks and sleeps are real, and its computing takes n
 
 /// Prepares a job. No rank is started yet.
 pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
-    let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
+    let Launch { ranks, command, env, tag_output, keep_going, costs, output, grant } = launch;
     let bind = Some(Binding::None);
     let mut options = JobOptions { ranks, command, env, tag_output, keep_going, bind, ..JobOptions::default() };
     let executable = options.executable().map_err(LaunchError::Program)?;
@@ -134,6 +138,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let plan = SpawnPlan::new(&options, Share::whole(&options), (executable, Runner::Plain), &directory, &parent)
         .and_then(|mut plan| {
             plan.simulate(&preloads)?;
+            plan.output = output;
             Ok(plan)
         });
     match plan {

@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use selvedge_document::Document;
 use selvedge_terminal::{Progress, Table, paragraph, print};
 
 use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
@@ -48,8 +49,10 @@ use host::Host;
 use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Measurement, Record};
+use record::Measurement;
 use subject::{check_html, write_docs, write_html};
+
+pub use record::Record;
 
 use crate::json;
 use crate::sim::text;
@@ -101,7 +104,7 @@ enum Subcommands {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PeerChoice {
+pub enum PeerChoice {
     /// Measure the installed ones.
     Auto,
     /// Measure none of them.
@@ -126,11 +129,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         (_, true) => Scale::QUICK,
         _ => Scale::FULL,
     };
-    let mut chosen = catalogue::choose(&args.cases)?;
-    chosen.retain(|case| args.peers != PeerChoice::None || !case.is_peer());
-    let mut session = Session::new(scale, args.peers == PeerChoice::Required)?;
-    session.run(&chosen);
-
+    let (session, chosen) = Session::of(&args.cases, args.peers, scale)?;
     let records = catalogue::records(&session.done);
     if args.json {
         json::print(&records)?;
@@ -146,7 +145,29 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if let Some(file) = &args.html {
         write_html(&page::joined(pages.iter().map(page::Page::document).collect()), file)?;
     }
-    Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if !session.failures.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The results of some cases, for a page of another command.
+pub struct Measured {
+    /// The page of `selvedge bench`.
+    pub document: Document,
+    pub records: Vec<Record>,
+    /// Failed measurements, each with its reason. A peer that is not installed is none.
+    pub failures: Vec<String>,
+}
+
+/// Measures cases of the Portals group as `selvedge bench --quick` does; `smoke`: only to see that everything runs.
+pub fn measure(cases: &[String], peers: PeerChoice, smoke: bool) -> Result<Measured> {
+    let (session, _) = Session::of(cases, peers, if smoke { Scale::SMOKE } else { Scale::QUICK })?;
+    let records = catalogue::records(&session.done);
+    let document = session.page(Group::Portals, &records, true).document();
+    Ok(Measured { document, records, failures: session.failures })
+}
+
+/// Describes this machine in a line.
+pub fn host_words() -> String {
+    Host::here().describe()
 }
 
 /// Lists cases, as text or as a JSON array of names and descriptions.
@@ -199,7 +220,8 @@ struct Session {
     raw_runs: Vec<Measurement>,
     /// Notes of each group, in the order of [`Group::ALL`].
     notes: [Vec<String>; Group::ALL.len()],
-    failed: bool,
+    /// Failures that make the exit code 1.
+    failures: Vec<String>,
 }
 
 impl Session {
@@ -219,8 +241,17 @@ impl Session {
             done: Vec::new(),
             raw_runs: Vec::new(),
             notes: Default::default(),
-            failed: false,
+            failures: Vec::new(),
         })
+    }
+
+    /// Measures the cases with these names, with their baselines; returns all that were chosen, too.
+    fn of(names: &[String], peers: PeerChoice, scale: Scale) -> Result<(Session, Vec<&'static Case>)> {
+        let mut chosen = catalogue::choose(names)?;
+        chosen.retain(|case| peers != PeerChoice::None || !case.is_peer());
+        let mut session = Session::new(scale, peers == PeerChoice::Required)?;
+        session.run(&chosen);
+        Ok((session, chosen))
     }
 
     fn run(&mut self, chosen: &[&'static Case]) {
@@ -279,13 +310,19 @@ impl Session {
             Ok(measured) if case.runner == Runner::Raw => self.raw_runs.extend(measured),
             Ok(measured) => self.take(measured),
             Err(NotMeasured::Unavailable(reason)) => {
-                self.failed |= case.is_peer() && self.peers_required;
-                self.note(format!("{names}: left out, {reason}"));
+                let note = format!("{names}: left out, {reason}");
+                if case.is_peer() && self.peers_required {
+                    self.failures.push(note.clone());
+                }
+                self.note(note);
                 return false;
             }
             Err(NotMeasured::Failed(error)) => {
-                self.failed |= !case.is_peer() || self.peers_required;
-                self.note(format!("{names}: failed: {error:#}"));
+                let note = format!("{names}: failed: {error:#}");
+                if !case.is_peer() || self.peers_required {
+                    self.failures.push(note.clone());
+                }
+                self.note(note);
             }
         }
         self.repeat_raw(case);

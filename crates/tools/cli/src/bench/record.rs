@@ -41,7 +41,7 @@ pub struct Measurement {
 }
 
 /// One row of the table, and one element of the JSON array: exactly these fields.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Record {
     pub case: String,
     pub size_bytes: Option<u64>,

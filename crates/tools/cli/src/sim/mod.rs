@@ -46,17 +46,25 @@ mod traffic;
 mod usage;
 mod watched;
 
+use std::ffi::OsString;
+use std::fs::File;
+use std::iter;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
+use clap::Parser;
+use selvedge_document::{Document, html};
+use selvedge_launcher::KeptMask;
 
 use command_line::FaultDetection;
+use real::Finished;
 use runner::NetworkModel;
 
 pub use command_line::Args;
 pub use output::check_file;
 pub use progress::Interrupt;
-pub use runner::memory_peak_bytes;
+pub use runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 pub use usage::Usage;
 
 const EXIT_USAGE: u8 = 2;
@@ -167,6 +175,39 @@ fn dispatch(args: &Args) -> Result<u8> {
         None if args.command.is_empty() => builtin::run_described(args, machine),
         None => real::run(args, machine),
     }
+}
+
+/// The report of a run, for a page of another command.
+pub struct Report {
+    pub document: Document,
+    /// The topology, with the heat of its links.
+    pub drawn: Option<html::Drawn>,
+    pub exit_code: u8,
+}
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Runs an unmodified program as `selvedge sim` does with these words, which end in `--` and the program. `output` takes
+/// what the ranks print. The inner error is the exit code for a program that could not be started, after a message.
+///
+/// The process must have one thread, so that all signals come to the job.
+pub fn report(words: &[OsString], output: File) -> Result<Result<Report, u8>> {
+    let name = OsString::from("selvedge sim");
+    let mut args = CommandLine::try_parse_from(iter::once(&name).chain(words))?.args;
+    args.output.draws_links = true;
+    args.output.quiet = true;
+    let mask = KeptMask::keep()?;
+    let finished = real::finish(&args, args.load_machine()?, Some(Arc::new(output)))?;
+    drop(mask);
+    Ok(finished.map(|Finished { run, exit_code }| {
+        let document = run.document();
+        let drawn = run.heat.as_ref().map(|heat| output::drawn(heat, &document.title));
+        Report { document, drawn, exit_code }
+    }))
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ pub struct Output {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub trace_limit: u32,
 
+    /// Whether the heat of links is wanted without a page of its own.
+    #[arg(skip)]
+    pub draws_links: bool,
+
     /// Print no table and no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
@@ -88,7 +92,7 @@ impl Output {
 
     /// Whether a page shows the heat of links.
     pub fn shows_links(&self) -> bool {
-        self.html.is_some() || self.watch.is_some()
+        self.html.is_some() || self.watch.is_some() || self.draws_links
     }
 
     /// Writes the outputs of a run, whose page shows the heat of its links.
@@ -98,10 +102,7 @@ impl Output {
         heat: Option<&Heat>,
         json: impl FnOnce() -> Value,
     ) -> Result<()> {
-        let drawn = heat.map(|heat| {
-            let parts = selvedge_page::simulation_report(&heat.json(&document.title));
-            html::Drawn { style: parts.style.to_owned(), body: parts.body, script: parts.script }
-        });
+        let drawn = heat.map(|heat| drawn(heat, &document.title));
         self.write_all(document, drawn.as_ref(), json)
     }
 
@@ -129,6 +130,12 @@ impl Output {
     fn print(&self, document: &Document) -> Result<()> {
         if self.quiet { Ok(()) } else { print(&text::text(document, self.verbose)) }
     }
+}
+
+/// Returns the drawing of a topology and the heat of its links, for a page.
+pub fn drawn(heat: &Heat, title: &str) -> html::Drawn {
+    let parts = selvedge_page::simulation_report(&heat.json(title));
+    html::Drawn { style: parts.style.to_owned(), body: parts.body, script: parts.script, section: 0 }
 }
 
 /// Checks that the file of an option can be written, before the work that it is to hold.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge sim -- PROGRAM`: runs unmodified programs as the ranks.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use selvedge_sim::jobs::Work;
 use selvedge_sim::machine::{FullMailbox, Machine};
 use selvedge_sim::node::{Aggregation, AggregationError, End};
 use selvedge_sim::program::ready;
+use selvedge_sim::report::Run;
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
@@ -64,7 +66,25 @@ fn builtin_hint(program: &str) -> String {
     }
 }
 
+/// A finished run, before its outputs are written.
+pub struct Finished {
+    pub run: Run,
+    pub exit_code: u8,
+}
+
 pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
+    match finish(args, machine, None)? {
+        Ok(Finished { run, exit_code }) => {
+            args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
+            Ok(exit_code)
+        }
+        Err(exit_code) => Ok(exit_code),
+    }
+}
+
+/// Runs the ranks to their end. `output` takes what they print; `None`: standard output. The inner error is the exit
+/// code for a program that could not be started, which a message has explained.
+pub fn finish(args: &Args, machine: Arc<Machine>, output: Option<Arc<File>>) -> Result<Result<Finished, u8>> {
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (program, arguments) =
         words.split_first().map_or((String::new(), &[][..]), |(first, rest)| (first.clone(), rest));
@@ -97,6 +117,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         env,
         tag_output: args.tag_output,
         keep_going: args.keep_going,
+        output,
         grant: plan.aggregation.as_ref().map(|aggregation| aggregation.granted.save()),
         costs: Costs {
             call_ps: machine.local_command().0,
@@ -118,7 +139,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         Ok(processes) => processes,
         Err(error) => {
             eprintln!("selvedge sim: {error}{}", builtin_hint(&plan.program));
-            return Ok(error.exit_code());
+            return Ok(Err(error.exit_code()));
         }
     };
     // The launcher handles signals here: Ctrl-C ends the job, and with it the run.
@@ -135,10 +156,10 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if let Some(jobs) = run.jobs.as_mut().filter(|_| args.job_options.alone == Alone::Auto && is_completed) {
         jobs.add_alone(jobs::alone(&plan, &args.output, &Interrupt::listen()?)?);
     }
-    args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
-    Ok(match (over, finished.exit_code) {
+    let exit_code = match (over, finished.exit_code) {
         (Some(code), _) => code,
         (None, 0) => ended,
         (None, code) => code,
-    })
+    };
+    Ok(Ok(Finished { run, exit_code }))
 }

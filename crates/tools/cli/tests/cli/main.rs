@@ -10,6 +10,7 @@ mod bench_hosts;
 mod bench_mpi;
 mod bench_smoke;
 mod debuggers;
+mod demo;
 mod doctor;
 mod hosts;
 mod hosts_tree;

@@ -53,6 +53,8 @@ const COMMANDS: &[(&str, Json)] = &[
     ("bench mpi", Json::Offers),
     ("bench hosts", Json::Prints(&["bench", "hosts", "--list"])),
     ("bench sim", Json::Offers),
+    // Its figures are those of bench.
+    ("demo", Json::NoTable),
     ("manager", Json::Offers),
     ("aggregator", Json::NoTable),
     ("daemon", Json::NoTable),
