@@ -177,7 +177,14 @@ fn command_words(value: &Value) -> Result<Vec<String>, String> {
     let mut words = words.iter().map(text).collect::<Result<Vec<_>, _>>()?;
     if let Some(name) = words[0].strip_prefix(EXAMPLES) {
         let tree = Tree::find().map_err(|error| error.to_string())?;
-        words[0] = tree.prefix().join("examples").join(name).display().to_string();
+        let program = tree.prefix().join("examples").join(name);
+        if !program.is_file() {
+            return Err(format!(
+                "{}: no such file; run make build, or set SELVEDGE_PREFIX to a tree that was built with its examples",
+                program.display()
+            ));
+        }
+        words[0] = program.display().to_string();
     }
     Ok(words)
 }
@@ -262,6 +269,7 @@ mod tests {
             ("machine = true", "takes a value"),
             ("set = 1", "set.NAME = value"),
             ("command = 'a b'", "list"),
+            ("command = ['{examples}/nothing']", "no such file; run make build"),
             ("'load.x' = 1", "load = value"),
         ] {
             let error = words(line).unwrap_err();
