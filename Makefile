@@ -23,6 +23,7 @@ BUILT ?= $(TARGET)/$(PROFILE)
 CRATES ?= -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-sim-mpi -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 # How the linker takes this file: GNU's as an input, LLVM's by -T.
 SMA_SCRIPT ?= $(TREE)/link/libsma.ld
+MPICC ?= mpicc
 # Empty: without Open MPI's component.
 COMPONENT ?= component
 # The profile of Cargo.toml for tests.
@@ -58,6 +59,8 @@ NCCL := $(TREE)/lib/libnccl-net-selvedge.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c)) \
 	$(patsubst examples/%.c,$(TREE)/examples/%.so,$(wildcard examples/statistics/*.c))
+# Those of MPI, where a compiler of an MPI is installed.
+EXAMPLES_MPI := $(if $(shell command -v $(MPICC)),$(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/mpi/*.c)))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c bench/away.c
 SHARED_EXTOLL := bench/extoll/pair.c bench/rank.c bench/exchange.c
@@ -79,7 +82,7 @@ help:
 	@awk '/^## / { text = substr($$0, 4); next } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-16s %s\n", $$0, text } { text = "" }' $(firstword $(MAKEFILE_LIST))
 
 ## builds into build/: bin, lib, include, libexec, share, examples (the default)
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(COMPONENT) $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers manual $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(COMPONENT) $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers manual $(MACHINES) $(EXAMPLES) $(EXAMPLES_MPI) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 ## installs missing packages of the system
 setup:
@@ -156,6 +159,10 @@ $(TREE)/share/selvedge/%.toml: %.toml
 
 $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
+
+$(TREE)/examples/mpi/%: examples/mpi/%.c examples/mpi/nas.h examples/mpi/collectives.h
+	@mkdir -p $(@D)
+	$(MPICC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
 
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h bench/away.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread

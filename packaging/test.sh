@@ -4,13 +4,14 @@
 # Tries the packages on bare systems: installs them, runs programs of OpenSHMEM, Portals and MPI and a simulation, removes them, and looks for
 # what is left. Makes the packages first where they are missing. Root is needed; the systems stay in FOLDER for the next time.
 #
-# usage: packaging/test.sh FOLDER [deb] [tarball] [wheel] [rpm] [install]        without names: the first four
+# usage: packaging/test.sh FOLDER [deb] [tarball] [wheel] [rpm] [install] [tutorials]        without names: the first four
 #
-# `install` needs no bare system: `make install` and `make uninstall` on this one, in FOLDER.
+# `install` needs no bare system: `make install` and `make uninstall` on this one, in FOLDER. `tutorials` does each page of
+# docs/tutorials to the letter, with the tarball, on a system that has what the pages ask for: at most ten minutes each.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
-[ $# -ge 1 ] || { sed -n '4,9s/^# //p' "$0" >&2 && exit 2; }
+[ $# -ge 1 ] || { sed -n '4,10s/^# //p' "$0" >&2 && exit 2; }
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- deb tarball wheel rpm
@@ -81,6 +82,7 @@ for kind; do
     case $kind in
     install) ;;
     rpm) system plain ;;
+    tutorials) system reader openmpi-bin libopenmpi-dev python3 ;;
     *) system system openmpi-bin libopenmpi-dev openssh-client ;;
     esac
     case $kind in
@@ -201,6 +203,23 @@ END
         rm -rf "$place" "$folder/shmem"
         step "install: right, nothing is left"
         ;;
-    *) fail "unknown kind $kind: deb, tarball, wheel, rpm" ;;
+    tutorials)
+        name=selvedge-$version-linux-$(uname -m)
+        [ -e "$packages/$name.tar.xz" ] || packaging/tarball.sh "$packages" >/dev/null
+        in_root mkdir -p /opt/first /root/try/clone
+        tar -C "$root/opt/first" -xf "$packages/$name.tar.xz"
+        cp -R docs tests examples machines python "$root/root/try/clone/"
+        for page in docs/tutorials/*.md; do
+            began=$(date +%s)
+            in_root env SELVEDGE_PREFIX="/opt/first/$name" /root/try/clone/tests/pages.py "$page" >"$folder/tutorials.out" 2>&1 ||
+                { tail -15 "$folder/tutorials.out" >&2 && fail "tutorials: $page; the whole output is in $folder/tutorials.out"; }
+            took=$(($(date +%s) - began))
+            [ "$took" -le 600 ] || fail "tutorials: $page took $took s, more than ten minutes"
+            step "tutorials: $page: right, $took s"
+        done
+        rm -rf "$root/opt/first" "$root/root/try"
+        nothing_left tutorials
+        ;;
+    *) fail "unknown kind $kind: deb, tarball, wheel, rpm, install, tutorials" ;;
     esac
 done

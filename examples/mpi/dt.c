@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     int right = nas_near(sum, problem->checksums[graph], 1e-8);
     if (rank == 0)
-        printf("dt %s %c, %d ranks: %d nodes, %d arcs, checksum %.0f, %.3f s: %s\n", names[graph], "SW"[class], size,
+        printf("dt %s %c, %d ranks: %d nodes, %d arcs, checksum %.0f, %.6f s: %s\n", names[graph], "SW"[class], size,
                node_count, arc_count, sum, MPI_Wtime() - began_s, right ? "verified" : "WRONG");
     MPI_Finalize();
     return right ? 0 : 1;

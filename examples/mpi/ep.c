@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         long all = 0;
         for (int ring = 0; ring < RINGS; ring++)
             all += rings[ring];
-        printf("ep %c, %d ranks: %ld Gaussian pairs, sums %.12e %.12e, %.3f s: %s\n", "SW"[class], size, all, sums[0],
+        printf("ep %c, %d ranks: %ld Gaussian pairs, sums %.12e %.12e, %.6f s: %s\n", "SW"[class], size, all, sums[0],
                sums[1], took_s, right ? "verified" : "WRONG");
     }
     MPI_Finalize();

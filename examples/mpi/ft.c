@@ -219,7 +219,7 @@ int main(int argc, char **argv)
         }
     }
     if (rank == 0)
-        printf("ft %c, %d ranks: %d x %d x %d, %d times, %.3f s: %s\n", "SW"[class], size, p->nx, p->ny, p->nz, TIMES,
+        printf("ft %c, %d ranks: %d x %d x %d, %d times, %.6f s: %s\n", "SW"[class], size, p->nx, p->ny, p->nz, TIMES,
                MPI_Wtime() - began_s, wrong ? "WRONG" : "verified");
     free_blocks();
     free(at_start);

@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     }
     long wrong_order = check_order();
     if (rank == 0)
-        printf("is %c, %d ranks: %d keys, %d times, %.3f s: %s (%d wrong ranks, %ld out of order)\n", "SW"[class], size,
+        printf("is %c, %d ranks: %d keys, %d times, %.6f s: %s (%d wrong ranks, %ld out of order)\n", "SW"[class], size,
                1 << problem->log2_keys, ITERATIONS, took_s, wrong_ranks + wrong_order ? "WRONG" : "verified",
                wrong_ranks, wrong_order);
     free(smaller);

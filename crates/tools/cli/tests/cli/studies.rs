@@ -228,3 +228,25 @@ fn an_experiment_has_a_verdict_for_each_claim() {
         "{unknown:?}"
     );
 }
+
+/// The experiments that come with Selvedge can be run: their programs are there, and their keys are right.
+#[test]
+fn each_experiment_can_be_run() {
+    let place = Place::new("experiments");
+    let has_mpi = Command::new("mpicc").arg("--version").output().is_ok();
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(workspace().join("experiments")).expect("a folder").flatten() {
+        let file = entry.path();
+        let text = fs::read_to_string(&file).expect("a scenario");
+        ids.extend(text.lines().filter(|line| line.starts_with("id = ")).map(str::to_owned));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.arg("study").arg(&file).args(["--dry-run", "--folder"]).arg(place.file("results"));
+        let ended = Ended::from(command.env("SELVEDGE_PREFIX", tree()).output().expect("the command starts"));
+        let lacks_mpi = !has_mpi && text.contains("{examples}/mpi/") && ended.err.contains("no such file");
+        assert!(ended.code == Some(0) || lacks_mpi, "{}: {ended:?}", file.display());
+    }
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert!(count > 10 && ids.len() == count, "an id stands twice");
+}
