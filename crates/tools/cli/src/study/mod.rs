@@ -39,6 +39,7 @@ use std::time::Instant;
 use anyhow::Result;
 use selvedge_document::{Document, Section, Table, words};
 use selvedge_os::process::cores_allowed;
+use selvedge_sim::validate::Claim;
 use selvedge_terminal::Progress;
 use serde_json::json;
 
@@ -119,9 +120,20 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Runs a scenario, as the command does with its file and folder. Returns the exit code.
-pub fn run_scenario(file: &Path, folder: &Path, json: Option<&Path>) -> Result<u8> {
-    dispatch(&Args {
+/// A scenario that has run to its end.
+pub struct Experiment {
+    /// Of the command `selvedge study`.
+    pub exit_code: u8,
+    pub name: String,
+    pub about: String,
+    pub claims: Vec<Claim>,
+    /// The published figures beside the predictions, then the table of results and its plots.
+    pub sections: Vec<Section>,
+}
+
+/// Runs a scenario, as the command does with its file and folder.
+pub fn run_scenario(file: &Path, folder: &Path, json: Option<&Path>) -> Result<Experiment> {
+    let args = Args {
         file: file.to_owned(),
         folder: Some(folder.to_owned()),
         jobs: None,
@@ -132,46 +144,72 @@ pub fn run_scenario(file: &Path, folder: &Path, json: Option<&Path>) -> Result<u
         json: json.map(Path::to_owned),
         quiet: false,
         verbose: false,
+    };
+    let options = Options::new();
+    let scenario = Scenario::read(file, &options)?;
+    let (cells, store) = cells_of(&args, &scenario, &options)?;
+    let (exit_code, results) = perform(&args, &scenario, &cells, &store)?;
+    let sections = results.published();
+    Ok(Experiment {
+        exit_code,
+        name: scenario.name.clone(),
+        about: scenario.about.clone(),
+        claims: results.claims,
+        sections,
     })
 }
 
 fn dispatch(args: &Args) -> Result<u8> {
-    let jobs = args.jobs.map_or_else(cores_allowed, |jobs| jobs as usize);
     if let Some(task) = args.task {
-        return slurm::run_task(&args.file, task, jobs);
+        return slurm::run_task(&args.file, task, jobs_of(args));
     }
     let options = Options::new();
     let scenario = Scenario::read(&args.file, &options)?;
-    let folder = args.folder.clone().unwrap_or_else(|| args.file.with_extension(ENDING));
-    let folder = std::path::absolute(&folder).unwrap_or(folder);
-    let cells = Cells::of(&scenario, &folder, &options)?;
-    let store = Store::new(&folder);
+    let (cells, store) = cells_of(args, &scenario, &options)?;
     if args.dry_run {
         return list(args, &scenario, &cells, &store);
     }
+    Ok(perform(args, &scenario, &cells, &store)?.0)
+}
+
+fn jobs_of(args: &Args) -> usize {
+    args.jobs.map_or_else(cores_allowed, |jobs| jobs as usize)
+}
+
+/// The cells of a scenario, and where their results are.
+fn cells_of(args: &Args, scenario: &Scenario, options: &Options) -> Result<(Cells, Store)> {
+    let folder = args.folder.clone().unwrap_or_else(|| args.file.with_extension(ENDING));
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    Ok((Cells::of(scenario, &folder, options)?, Store::new(&folder)))
+}
+
+/// Runs the cells that have no result, writes the results and shows them. Returns also the exit code.
+fn perform<'s>(args: &Args, scenario: &'s Scenario, cells: &'s Cells, store: &Store) -> Result<(u8, Results<'s>)> {
     let interrupt = Interrupt::listen()?;
-    let study = Study { folder: scenario.folder(), store: &store, interrupt: &interrupt, jobs, quiet: args.quiet };
+    let jobs = jobs_of(args);
+    let study = Study { folder: scenario.folder(), store, interrupt: &interrupt, jobs, quiet: args.quiet };
     let (began, before) = (Instant::now(), study.finished(&cells.cells));
     if args.slurm {
-        slurm::run(&study, &cells, &args.sbatch)?;
+        slurm::run(&study, cells, &args.sbatch)?;
     } else {
-        slurm::refuse_beside_array(&store)?;
-        let _lock = study.prepare(&cells)?;
+        slurm::refuse_beside_array(store)?;
+        let _lock = study.prepare(cells)?;
         study.run(&study.open(&cells.cells), &|cell| cells.words(cell))?;
     }
-    let mut results = Results::collect(&scenario, &cells, &store);
+    let mut results = Results::collect(scenario, cells, store);
     let ran = study.finished(&cells.cells).saturating_sub(before);
-    let document = results.write(&store, Ran { ran, kept: before, wall: began.elapsed() })?;
+    let document = results.write(store, Ran { ran, kept: before, wall: began.elapsed() })?;
     results.notes.iter().for_each(|note| eprintln!("selvedge study: {}: {note}", scenario.file.display()));
     if let Some(file) = &args.json {
         crate::json::write(file, &results.json())?;
     }
     show(args, &document)?;
-    Ok(match (interrupt.is_set(), results.failed.len(), results.missing) {
+    let exit_code = match (interrupt.is_set(), results.failed.len(), results.missing) {
         (true, ..) => EXIT_INTERRUPTED,
         (false, 0, 0) => 0,
         _ => EXIT_FAILED,
-    })
+    };
+    Ok((exit_code, results))
 }
 
 /// Runs cells and keeps them.

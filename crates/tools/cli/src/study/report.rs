@@ -124,6 +124,13 @@ impl<'a> Results<'a> {
         if !self.claims.is_empty() {
             sections.push(verdicts(&self.claims));
         }
+        sections.extend(self.drawn_and_table(drawn));
+        Document { title: self.scenario.name.clone(), about: self.scenario.about.clone(), sections }
+    }
+
+    /// The plots and the table.
+    fn drawn_and_table(&self, drawn: Vec<selvedge_document::Plot>) -> Vec<Section> {
+        let mut sections = Vec::new();
         if !drawn.is_empty() {
             sections.push(Section::new("Plots").plots(drawn.iter().cloned()));
         }
@@ -136,7 +143,16 @@ impl<'a> Results<'a> {
         let section = Section::new("Table").table(results.drawn_by(&drawn));
         let is_short = self.table.rows.len() <= ROWS_SHOWN && heads.len() <= COLUMNS_SHOWN;
         sections.push(if is_short && !self.table.rows.is_empty() { section.in_summary() } else { section });
-        Document { title: self.scenario.name.clone(), about: self.scenario.about.clone(), sections }
+        sections
+    }
+
+    /// The published figures, then the plots and the table. Names of plots begin with that of the scenario.
+    pub fn published(&self) -> Vec<Section> {
+        let (mut drawn, _) = plots(&self.table, &self.scenario.plots);
+        // A page may have several studies.
+        let name = self.scenario.file.file_stem().unwrap_or_default().to_string_lossy();
+        drawn.iter_mut().for_each(|plot| plot.name = format!("{name}-{}", plot.name));
+        std::iter::once(verdicts(&self.claims)).chain(self.drawn_and_table(drawn)).collect()
     }
 
     /// The values of an axis in words.

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use selvedge_document::Block;
 use selvedge_sim::validate::{
     Document, HOLDS_PERCENT, NEAR_PERCENT, Plan, Results, Sensitivity, TIE_PERCENT, Verdict, markdown, run, word,
 };
@@ -38,6 +39,10 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["names", "only", "json", "plots", "docs", "quick"])]
     list: bool,
 
+    /// Write the experiments' published figures, predictions and plots as an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Keep the results of experiments in this directory, and go on with those that are there [default: the current one]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -55,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Write the page validation.md into this directory, with its plots
+    /// Write the page validation.md into this directory, with its plots; of experiments, experiments.md
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
 
@@ -141,9 +146,13 @@ fn chosen(args: &Args) -> Result<(Vec<Only>, Vec<PathBuf>)> {
             Err(_) => files.push(experiments::find(name, &documents)?),
         }
     }
-    if !files.is_empty() && (!only.is_empty() || args.plots.is_some() || args.docs.is_some() || args.quick) {
-        let why = "experiments run without documents and without --plots, --docs and --quick; their folders have page and plots";
+    if !files.is_empty() && (!only.is_empty() || args.plots.is_some() || args.quick) {
+        let why =
+            "experiments run without documents and without --plots and --quick; their folders have page and plots";
         return Err(Usage(why.to_owned()).into());
+    }
+    if args.html.is_some() && files.is_empty() {
+        return Err(Usage("--html is for experiments; --docs writes the page of documents".to_owned()).into());
     }
     if args.json.is_some() && files.len() > 1 {
         return Err(Usage("--json takes one experiment; the folder of each has its table.json".to_owned()).into());
@@ -151,14 +160,34 @@ fn chosen(args: &Args) -> Result<(Vec<Only>, Vec<PathBuf>)> {
     Ok((only, files))
 }
 
-/// Runs experiments, each to its end. Returns the greatest exit code.
+/// Runs experiments, each to its end, and writes their page. Returns the greatest exit code.
 fn run_experiments(args: &Args, files: &[PathBuf]) -> Result<ExitCode> {
-    let mut worst = 0;
+    let mut all = Vec::new();
     for file in files {
         let folder = experiments::results(file, args.folder.as_deref());
-        worst = worst.max(study::run_scenario(file, &folder, args.json.as_deref())?);
+        all.push(study::run_scenario(file, &folder, args.json.as_deref())?);
     }
-    Ok(ExitCode::from(worst))
+    if let Some(folder) = &args.docs {
+        let document = experiments::page(&all);
+        draw_plots(&document, folder)?;
+        write(&folder.join("experiments.md"), &selvedge_document::markdown::page(&document))?;
+    }
+    if let Some(file) = &args.html {
+        write(file, &selvedge_document::html::page(&experiments::page(&all), None))?;
+    }
+    Ok(ExitCode::from(all.iter().map(|experiment| experiment.exit_code).max().unwrap_or(0)))
+}
+
+fn draw_plots(document: &selvedge_document::Document, folder: &Path) -> Result<()> {
+    let plots = document.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+        Block::Plot(plot) => Some(plot),
+        _ => None,
+    });
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    for plot in plots {
+        write(&folder.join(format!("{}.svg", plot.name)), &plot.svg())?;
+    }
+    Ok(())
 }
 
 fn list() -> Result<ExitCode> {
