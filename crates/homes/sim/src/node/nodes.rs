@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use selvedge_nic::portals::fail;
-use selvedge_nic::tables::Command;
+use selvedge_nic::tables::{Command, kind};
 
 use crate::machine::graph::{Class, Pass};
 use crate::machine::{Machine, SameNode};
@@ -24,7 +24,7 @@ use super::part::{Notice, Part};
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
 use super::slices::Slices;
-use super::trace::{Span, Trace, Unit};
+use super::trace::{Operation, OperationKind, Span, Trace, Unit};
 use super::units::{NodeUnits, Passage};
 
 pub(super) struct Nodes<R> {
@@ -310,5 +310,21 @@ impl<R: Ranks> Nodes<R> {
         let Message { number, bytes, .. } = self.messages[index];
         let node = self.node_of(rank);
         self.trace.add(Span { node, unit, name, start, end, message: number, bytes });
+    }
+
+    /// Records the operation of a message that is complete at `end`, with the bytes that it has moved.
+    pub fn operation(&mut self, index: u32, end: Time, bytes: u64) {
+        if self.trace.limit == 0 {
+            return;
+        }
+        let Message { from, to, started: start, number: message, .. } = self.messages[index];
+        let kind = match self.messages[index].command.kind {
+            kind::GET | kind::RMA_GET => OperationKind::Get,
+            kind::ATOMIC => OperationKind::Atomic,
+            kind::FETCH_ATOMIC => OperationKind::FetchAtomic,
+            kind::SWAP => OperationKind::Swap,
+            _ => OperationKind::Put,
+        };
+        self.trace.add_operation(Operation { from, to, kind, bytes, start, end, message });
     }
 }

@@ -11,7 +11,7 @@
 //! | [`jobs`] | the jobs of a run: times, slowdowns, shares of the fabric |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
-//! | [`timeline`] | spans as a trace for the Perfetto viewer |
+//! | [`timeline`], [`otf2`] | spans as a trace for the Perfetto viewer, and as an archive in OTF2 |
 //! | [`words`], `latency` | numbers with a unit, and distributions of times, as text |
 //!
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
@@ -24,6 +24,7 @@ pub mod heat;
 pub mod html;
 pub mod jobs;
 mod latency;
+pub mod otf2;
 mod places;
 pub mod plot;
 mod rerouting;

@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 58] = [
+pub const RESERVED: [&str; 59] = [
     "ranks",
     "command",
     "what",
@@ -74,6 +74,7 @@ pub const RESERVED: [&str; 58] = [
     "html",
     "svg",
     "trace",
+    "otf2",
     "trace-limit",
     "quiet",
     "verbose",

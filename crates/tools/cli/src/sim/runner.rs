@@ -20,7 +20,7 @@ use selvedge_sim::program::ready::Prepared;
 use selvedge_sim::program::{Results, Shared, Tasks};
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
-use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
+use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels, otf2};
 use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
 use selvedge_terminal::Progress;
@@ -380,7 +380,7 @@ fn follow(
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
-    if let (Some(path), Some(trace)) = (&output.trace, simulation.trace()) {
+    if let Some(trace) = simulation.trace() {
         // The topology also has the nodes inside switches.
         let topology = simulation.network().topology();
         let names = Names {
@@ -389,7 +389,22 @@ fn follow(
             node: &|node| topology.whole_node_name(node),
             channel: &|channel| channels::channel_name(topology, channel),
         };
-        let written = stream(path, |out| timeline::write(trace, &names, out))?;
+        write_timelines(output, trace, &names, &mut run)?;
+    }
+    Ok((run, exit_code))
+}
+
+/// Writes the timeline in the formats that are asked for.
+fn write_timelines(output: &Output, trace: &Trace, names: &Names<'_>, run: &mut Run) -> Result<()> {
+    let mut written = Vec::new();
+    if let Some(path) = &output.trace {
+        written.push((path, stream(path, |out| timeline::write(trace, names, out))?));
+    }
+    if let Some(folder) = &output.otf2 {
+        let facts = otf2::Facts { machine: &run.machine.name, end: run.outcome.time, ended: &run.outcome.ended };
+        written.push((folder, otf2::write(trace, names, &facts, folder).context("--otf2")?));
+    }
+    for (path, written) in written {
         run.spans = Some((written.spans, written.left_out));
         if written.left_out > 0 {
             let left_out = selvedge_sim::report::words::count(written.left_out);
@@ -397,7 +412,7 @@ fn follow(
                 .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
     }
-    Ok((run, exit_code))
+    Ok(())
 }
 
 /// Says what became of messages that the fabric has lost.

@@ -39,8 +39,9 @@ pub const PATTERNS: [(&str, &str); 13] = [
 /// Sends traffic of a pattern, at each load.
 pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let given = &args.traffic_options;
-    if args.output.trace.is_some() {
-        return Err(Usage("--trace is for programs: traffic has no messages to follow".to_owned()).into());
+    let timelines = [("--trace", &args.output.trace), ("--otf2", &args.output.otf2)];
+    if let Some((option, _)) = timelines.iter().find(|(_, given)| given.is_some()) {
+        return Err(Usage(format!("{option} is for programs: traffic has no messages to follow")).into());
     }
     let pattern: Pattern = pattern.parse().map_err(|error| Usage(format!("--traffic: {error}")))?;
     let config = TrafficConfig {
