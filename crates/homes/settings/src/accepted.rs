@@ -41,7 +41,9 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         "a number up to 262144" => number().is_some_and(|count| count <= 1 << 18),
         "a number" => number().is_some(),
         // An empty value counts as not set.
-        "a directory" | "a file" | "a file on the hosts" => !text.contains('\0') && !text.contains('\n'),
+        "a directory" | "a directory without an archive" | "a file" | "a file on the hosts" => {
+            !text.contains('\0') && !text.contains('\n')
+        }
         "a command" => true,
         "a name or an address" | "an interface or an address" | "a provider of libfabric" => {
             text.is_empty() || is_word()

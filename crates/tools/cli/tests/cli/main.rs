@@ -35,3 +35,4 @@ mod sim_runs;
 mod sim_turns;
 mod sim_variation;
 mod studies;
+mod traces;
