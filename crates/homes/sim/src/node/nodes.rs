@@ -23,6 +23,7 @@ use super::outcome::Statistics;
 use super::part::{Notice, Part};
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
+use super::regions::Regions;
 use super::slices::Slices;
 use super::trace::{Operation, OperationKind, Span, Trace, Unit};
 use super::units::{NodeUnits, Passage};
@@ -46,6 +47,7 @@ pub(super) struct Nodes<R> {
     pub credits: Credits,
     pub statistics: Statistics,
     pub trace: Trace,
+    pub regions: Regions,
     /// Operations that ranks repeat, if the options ask for them.
     pub watch: Option<Watch>,
     pub slices: Slices,
@@ -57,6 +59,7 @@ impl<R: Ranks> Nodes<R> {
     // ---- Messages ------------------------------------------------------------------------------------------------
 
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
+        self.regions.sent(from, command.length);
         let rank_state = &mut self.rank_states[from];
         rank_state.unanswered = rank_state.unanswered.wrapping_add(1);
         rank_state.begun = rank_state.begun.wrapping_add(1);

@@ -67,16 +67,21 @@ pub struct Trace {
     /// Operations that ended before the spans reached the limit.
     pub operations: Vec<Operation>,
     pub limit: usize,
+    /// Whether nothing is kept at this time: a region is observed, and no rank is inside.
+    pub paused: bool,
     /// Spans beyond the limit, which are not kept.
     pub left_out: u64,
 }
 
 impl Trace {
     pub fn new(limit: usize) -> Trace {
-        Trace { spans: Vec::new(), operations: Vec::new(), limit, left_out: 0 }
+        Trace { spans: Vec::new(), operations: Vec::new(), limit, paused: false, left_out: 0 }
     }
 
     pub fn add(&mut self, span: Span) {
+        if self.paused {
+            return;
+        }
         if self.spans.len() < self.limit {
             self.spans.push(span);
         } else {
@@ -85,7 +90,7 @@ impl Trace {
     }
 
     pub fn add_operation(&mut self, operation: Operation) {
-        if self.spans.len() < self.limit {
+        if !self.paused && self.spans.len() < self.limit {
             self.operations.push(operation);
         }
     }

@@ -8,6 +8,7 @@
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
+//! | [`regions`] | regions that a program has marked |
 //! | [`jobs`] | the jobs of a run: times, slowdowns, shares of the fabric |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
@@ -27,6 +28,7 @@ mod latency;
 pub mod otf2;
 mod places;
 pub mod plot;
+pub mod regions;
 mod rerouting;
 pub mod run;
 pub mod samples;

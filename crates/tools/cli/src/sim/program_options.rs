@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 59] = [
+pub const RESERVED: [&str; 60] = [
     "ranks",
     "command",
     "what",
@@ -44,6 +44,7 @@ pub const RESERVED: [&str; 59] = [
     "threads",
     "variation",
     "time-limit",
+    "region",
     "compute",
     "env",
     "tag-output",

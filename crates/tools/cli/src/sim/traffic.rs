@@ -12,7 +12,7 @@ use selvedge_sim::report::{Heat, Traffic, Wall, words};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 use selvedge_terminal::Progress;
 
-use super::command_line::Args;
+use super::command_line::{Args, NO_REGIONS};
 use super::progress::Interrupt;
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::threads;
@@ -39,6 +39,9 @@ pub const PATTERNS: [(&str, &str); 13] = [
 /// Sends traffic of a pattern, at each load.
 pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let given = &args.traffic_options;
+    if args.region.is_some() {
+        return Err(Usage(NO_REGIONS.to_owned()).into());
+    }
     let timelines = [("--trace", &args.output.trace), ("--otf2", &args.output.otf2)];
     if let Some((option, _)) = timelines.iter().find(|(_, given)| given.is_some()) {
         return Err(Usage(format!("{option} is for programs: traffic has no messages to follow")).into());
