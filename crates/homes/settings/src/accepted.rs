@@ -57,6 +57,8 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         // Their reader knows more, and its error names the setting.
         faults if faults.starts_with("loss=") => true,
         "a name" => !text.is_empty(),
+        // An empty value counts as not set.
+        "a region's name" => text.len() <= 128,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, a target alone, a comma-separated list of them, and `/` before a pattern.
             let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));

@@ -416,6 +416,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "Logging and recording",
+        name: "SELVEDGE_REGION",
+        values: "a region's name",
+        default: "not set",
+        text: "The region of the program (selvedge_region_begin, shmemx_region_begin; main: shmem_pcontrol) in which each \
+               process counts its NICs' registers. It prints them when it ends.",
+    },
+    Variable {
+        group: "Logging and recording",
         name: "SELVEDGE_RECORD",
         values: "a directory",
         default: "not set",

@@ -159,6 +159,7 @@ mod tests {
             ("SELVEDGE_LOG", "warn,selvedge_host=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),
             ("SELVEDGE_OTF2", "/nowhere at all", "a\nb"),
+            ("SELVEDGE_REGION", "solve", &"s".repeat(129)),
             ("SELVEDGE_RECORD", "/", "/nowhere at all"),
             ("SELVEDGE_RECORD_RANK", "3", "many"),
             ("SELVEDGE_JOB", "solo", "../x"),

@@ -20,6 +20,7 @@ mod mistakes;
 mod mpirun;
 mod output;
 mod pmi;
+mod regions;
 mod registers;
 mod rtl;
 mod run;
