@@ -10,6 +10,7 @@
 #   Rust (cargo), as new as Cargo.toml says       everything else
 #   python3                                      the list of tests that tests/run.sh takes from cargo, and a PMI-1 client
 #   ps, pgrep and kill (procps)                  tests that kill processes and look for them
+#   otf2-print (otf2-tools), with the OTF2 library  tests of traces
 #   iproute2, util-linux, mount, hostname        test hosts (tests/hosts), which only root can make
 #
 # `setup.sh rtl`, which `make rtl` runs first, also requires
@@ -109,6 +110,7 @@ fabric_works || packages="$packages libfabric-dev"
 clang_works || packages="$packages libclang-dev"
 # The shell has a builtin kill; procps has the program, with ps and pgrep.
 { command -v ps && command -v pgrep; } >/dev/null 2>&1 || packages="$packages procps"
+command -v otf2-print >/dev/null 2>&1 || packages="$packages otf2-tools"
 if [ "$(id -u)" -eq 0 ]; then
     command -v ip >/dev/null 2>&1 || packages="$packages iproute2"
     { command -v unshare && command -v nsenter && command -v setpriv; } >/dev/null 2>&1 || packages="$packages util-linux"

@@ -32,7 +32,7 @@ ROWS = [
     "core/nic core/fabric",
     "core/manager core/fabric-manager",
     "homes/os homes/settings homes/document",
-    "homes/job homes/libfabric homes/trace homes/sim-protocol",
+    "homes/job homes/libfabric homes/trace homes/sim-protocol homes/otf2",
     "homes/host",
     "homes/net homes/sim",
     "engines/process",

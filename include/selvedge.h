@@ -47,6 +47,11 @@ void selvedge_free(void *memory);
 /* Ends the whole job with exit code `code` and prints the reason `why` (may be NULL). Does not return. */
 void selvedge_abort(int code, const char *why);
 
+/* Begins and ends a region of the program, on which a report may be about: `selvedge sim --region NAME`, or live
+ * SELVEDGE_REGION=NAME. Regions nest and repeat; other names are independent. Not collective, in no virtual time. */
+void selvedge_region_begin(const char *name);
+void selvedge_region_end(const char *name);
+
 /* Version of the library, such as "0.1.0". Never NULL; not to be freed. */
 const char *selvedge_version(void);
 

@@ -1002,7 +1002,8 @@ SELVEDGE_FN(int, shmem_test_lock, long *lock)
 
 /* ---- Profiling ------------------------------------------------------------------------------------------------- */
 
-/* Does nothing. A profiling library may define it and use level. OpenSHMEM 1.5, 10.1.1. */
+/* Level 1 begins the region main, level 0 ends it (shmemx_region_begin). Other levels do nothing. A profiling
+ * library may define it and use level. OpenSHMEM 1.5, 10.1.1. */
 SELVEDGE_FN(void, shmem_pcontrol, int level, ...)
 
 /* ---- Cache control --------------------------------------------------------------------------------------------- */

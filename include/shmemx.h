@@ -96,6 +96,15 @@ SELVEDGE_FN(double, shmemx_wtime, void)
 /* Returns the name of the host of this PE. The string belongs to the library: do not change or free it. */
 SELVEDGE_FN(char *, shmemx_nodename, void)
 
+/* ---- Regions --------------------------------------------------------------------------------------------------- */
+
+/* Begins a region of the program, on which a report may be about: selvedge sim --region NAME, or live
+ * SELVEDGE_REGION. Regions nest and repeat. Not collective. */
+SELVEDGE_FN(void, shmemx_region_begin, const char *name)
+
+/* Ends a region. */
+SELVEDGE_FN(void, shmemx_region_end, const char *name)
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -114,7 +114,7 @@ over_hosts() {
     esac
 }
 
-# build MPI: compiles the examples, windows.c, memory.c and patterns.c into build/mpi/MPI. Debian's compiles the one in Fortran.
+# build MPI: compiles the examples, windows.c, memory.c, patterns.c and regions.c into build/mpi/MPI. Debian's compiles the one in Fortran.
 # Global Arrays is Debian's package, made with its Open MPI.
 build() {
     into=$tree/mpi/$1
@@ -122,7 +122,7 @@ build() {
     # Scripts for several MPIs run concurrently.
     cc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC tests/mpi/threads.c -o "$into/threads.so" -ldl &&
         mv "$into/threads.so" "$tree/mpi/threads.so" || return 1
-    for source in examples/mpi/*.c tests/mpi/windows.c tests/mpi/memory.c tests/mpi/patterns.c; do
+    for source in examples/mpi/*.c tests/mpi/windows.c tests/mpi/memory.c tests/mpi/patterns.c tests/mpi/regions.c; do
         made=$into/$(basename "$source" .c)
         if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/*.h -newer "$made")" ]; then
             "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm -lpthread || return 1

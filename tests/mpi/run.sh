@@ -109,6 +109,21 @@ reductions() {
     failed=$((failed + 1))
 }
 
+# regions: the region of the program regions, which MPI_Pcontrol marks, has the 12 messages of its ranks, and no others.
+regions() {
+    simulated regions
+    in_virtual_time "$selvedge" sim -n 4 --machine "machines/$machine.toml" --region main --json="$printed.json" -- \
+        "$tree/mpi/$mpi/regions" >/dev/null 2>&1 </dev/null
+    found=$(tr -d ' \n' <"$printed.json" | sed -n 's/.*"regions":\[{\([^}]*\)}\].*/\1/p')
+    case $found in
+    *'"bytes":96,"entered":4,"messages":12,"name":"main","ranks":4,'*) echo "    the region main has 12 messages" ;;
+    *)
+        echo "    the region main has ${found:-no report}"
+        failed=$((failed + 1))
+        ;;
+    esac
+}
+
 # faults: a program whose fabric loses a link while it communicates: it ends right where no message is lost, and otherwise at
 # once, with an error; twice the same.
 faults() {
@@ -272,6 +287,7 @@ for mpi; do
     simulated is S
     simulated onesided
     simulated flood
+    regions
     [ "$mpi" != debian ] || faults
     machine=extoll-ht400
     simulated onesided

@@ -3,10 +3,11 @@
 //!
 //! Invariant: functions that return int return 0 or the requested number, or a negative errno on failure.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
-use selvedge_process::{Process, launched};
+use selvedge_process::{Process, launched, regions};
 
 static VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
@@ -61,6 +62,31 @@ pub extern "C" fn selvedge_free(memory: *mut c_void) {
 pub extern "C" fn selvedge_abort(status: i32, why: *const c_char) {
     // SAFETY: as `selvedge.h` says: `why` is a string or NULL.
     unsafe { launched::abort("selvedge", status, why) }
+}
+
+/// The name of a region. `None`: NULL.
+///
+/// # Safety
+/// `name` is a string or NULL.
+unsafe fn region<'a>(name: *const c_char) -> Option<Cow<'a, str>> {
+    // SAFETY: not null; the caller says that it is a string.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn selvedge_region_begin(name: *const c_char) {
+    // SAFETY: as `selvedge.h` says: `name` is a string or NULL.
+    if let Some(name) = unsafe { region(name) } {
+        regions::begin(&name);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn selvedge_region_end(name: *const c_char) {
+    // SAFETY: as `selvedge.h` says: `name` is a string or NULL.
+    if let Some(name) = unsafe { region(name) } {
+        regions::end(&name);
+    }
 }
 
 #[unsafe(no_mangle)]

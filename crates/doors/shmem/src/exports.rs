@@ -2,7 +2,7 @@
 //! The C functions of `shmem.h` and `shmemx.h`.
 //!
 //! `build.rs` generates them. Each passes its name and arguments to the Rust function in its row of `api/functions/`,
-//! and does nothing else. This file itself has the functions that `longdouble.c` calls: Rust cannot take a `long
+//! and, with a recording of calls, to that ([`calls`]). This file itself has the functions that `longdouble.c` calls: Rust cannot take a `long
 //! double` by value, so `longdouble.c` passes a pointer.
 //!
 //! Safety: the contract of a C function, its clause in the standard, is that of its Rust function.
@@ -12,6 +12,7 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
+use crate::calls;
 use crate::check::Call;
 use crate::collective::op;
 use crate::handles::{Ct, Ctx, Team};
@@ -38,8 +39,15 @@ unsafe extern "C" fn selvedge_longdouble_p(
     value: *const LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name.
+    let called = unsafe { call(name, bytes) };
+    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))) {
+        // SAFETY: the same call again.
+        unsafe { selvedge_longdouble_p(name, bytes, ctx, dest, value, pe) };
+        return calls::leave();
+    }
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
-    unsafe { rma::p::<LongDouble>(call(name, bytes), ctx, dest, *value, pe) }
+    unsafe { rma::p::<LongDouble>(called, ctx, dest, *value, pe) }
 }
 
 /// `shmem_longdouble_g`
@@ -52,8 +60,15 @@ unsafe extern "C" fn selvedge_longdouble_g(
     value: *mut LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name.
+    let called = unsafe { call(name, bytes) };
+    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (0, size_of::<LongDouble>()))) {
+        // SAFETY: the same call again.
+        unsafe { selvedge_longdouble_g(name, bytes, ctx, source, value, pe) };
+        return calls::leave();
+    }
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
-    unsafe { *value = rma::g::<LongDouble>(call(name, bytes), ctx, source, pe) }
+    unsafe { *value = rma::g::<LongDouble>(called, ctx, source, pe) }
 }
 
 /// `shmem_longdouble_p_ct`
@@ -67,6 +82,13 @@ unsafe extern "C" fn selvedge_longdouble_p_ct(
     value: *const LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name.
+    let called = unsafe { call(name, bytes) };
+    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))) {
+        // SAFETY: the same call again.
+        unsafe { selvedge_longdouble_p_ct(name, bytes, ctx, ct, dest, value, pe) };
+        return calls::leave();
+    }
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
-    unsafe { counting::p::<LongDouble>(call(name, bytes), ctx, ct, dest, *value, pe) }
+    unsafe { counting::p::<LongDouble>(called, ctx, ct, dest, *value, pe) }
 }

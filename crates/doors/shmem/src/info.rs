@@ -2,10 +2,12 @@
 //! Versions and names, `SHMEM_INFO` and `SHMEM_VERSION`, and routines that have no effect here (OpenSHMEM 1.6, "Library
 //! Setup, Exit, and Query Routines").
 
-use std::ffi::{c_char, c_int};
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use selvedge_process::regions;
 use selvedge_process::settings::VARIABLES;
 
 use crate::check::{self, Call};
@@ -62,8 +64,34 @@ pub unsafe fn get_name(call: Call, name: *mut c_char) {
     }
 }
 
-/// `shmem_pcontrol`: profiling tools intercept it; the library does nothing.
-pub fn pcontrol(_call: Call, _level: c_int) {}
+/// `shmem_pcontrol`: a switch of the region `main`. Profiling tools intercept it.
+pub fn pcontrol(_call: Call, level: c_int) {
+    regions::switch::set(level);
+}
+
+/// The name of a region. `None`: it has been reported.
+unsafe fn region_name<'a>(call: Call, name: *const c_char) -> Option<Cow<'a, str>> {
+    if name.is_null() {
+        check::refuse(call, "name", format_args!("null"));
+        return None;
+    }
+    // SAFETY: not null; a string by the contract of the C function.
+    Some(unsafe { CStr::from_ptr(name) }.to_string_lossy())
+}
+
+pub unsafe fn region_begin(call: Call, name: *const c_char) {
+    // SAFETY: the contract of the C function.
+    if let Some(name) = unsafe { region_name(call, name) } {
+        regions::begin(&name);
+    }
+}
+
+pub unsafe fn region_end(call: Call, name: *const c_char) {
+    // SAFETY: the contract of the C function.
+    if let Some(name) = unsafe { region_name(call, name) } {
+        regions::end(&name);
+    }
+}
 
 /// The cache routines, which have no effect here.
 pub fn nothing(_call: Call) {}

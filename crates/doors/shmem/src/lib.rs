@@ -23,11 +23,12 @@
 //! | [`mapped`] | the short path to directly mapped memory |
 //! | [`remote`] | the general path: by directly mapped memory, or by commands of the NIC |
 //! | [`mod@world`] | this PE, its tables, and its records of other PEs |
+//! | [`calls`] | the recording of calls for a trace in OTF2 |
 //! | [`check`] | reports of refused calls |
 //! | [`handles`], [`types`] | handles and elements of C programs |
 //!
 //! A file imports only files below it. From the bottom: `handles`, `types` and `check`; the records in `world/`;
-//! `world`; `waiting`; `mapped` and `remote`; the functions; `start` and `exports`. No file imports this one.
+//! `world`; `waiting`; `mapped` and `remote`; `calls`; the functions; `start` and `exports`. No file imports this one.
 //!
 //! Invariants
 //! 1. A peer's memory is directly mapped if the job's processes may map it; else commands of the NIC reach it (host
@@ -42,6 +43,7 @@
 
 pub mod active_set;
 pub mod amo;
+pub mod calls;
 pub mod check;
 pub mod collective;
 pub mod context;

@@ -16,6 +16,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use selvedge_os::sync::IgnorePoison;
+use selvedge_otf2::recording::now_ns;
 use selvedge_process::nic::Limits;
 use selvedge_process::process::ProcessError;
 use selvedge_process::{Interface, Opened, Process, Symmetric};
@@ -33,7 +34,7 @@ use crate::world::losses::{self, HOST_NAME_BYTES, Losses};
 use crate::world::peer::{MemoryStart, Peer, PeerNic};
 use crate::world::teams::Teams;
 use crate::world::{self, World, world};
-use crate::{info, mapped};
+use crate::{calls, info, mapped};
 
 /// Number of the NIC that OpenSHMEM opens. Portals programs may open those below it.
 const NI: u32 = 4;
@@ -67,8 +68,9 @@ pub enum StartError {
 }
 
 /// Starts the library, or counts one more start.
-fn start(level: i32) -> Result<(), StartError> {
+fn start(call: Call, level: i32) -> Result<(), StartError> {
     let _starting = STARTING.lock().ignore_poison();
+    let since_ns = now_ns();
     if STARTED.load(SeqCst) == 0 {
         let world = match world::existing() {
             Some(world) => world,
@@ -87,14 +89,16 @@ fn start(level: i32) -> Result<(), StartError> {
         world.multiple.store(level == thread::MULTIPLE, SeqCst);
         world::open(Some(world));
         mapped::open(Some(world));
+        calls::start(world, call, since_ns).map_err(StartError::Setting)?;
         world.process.barrier()?;
+        calls::started();
     }
     STARTED.fetch_add(1, SeqCst);
     Ok(())
 }
 
 fn start_or_die(call: Call, level: i32) {
-    if let Err(error) = start(level) {
+    if let Err(error) = start(call, level) {
         eprintln!("selvedge: {call}: {error}");
         match Process::existing() {
             Some(process) => process.abort(1, &format!("{call} failed: {error}")),
@@ -124,7 +128,7 @@ pub unsafe fn init_thread(call: Call, requested: c_int, provided: *mut c_int) ->
         );
         return 1;
     }
-    match start(requested) {
+    match start(call, requested) {
         Ok(()) => {
             // SAFETY: null, or the `int` that the clause of `shmem_init_thread` says is written.
             if let Some(provided) = unsafe { provided.as_mut() } {
@@ -144,6 +148,7 @@ pub fn finalize(call: Call) {
     // Each finalize is a barrier; the last one also ends the library.
     barrier_all(call);
     if STARTED.load(SeqCst) == 1 {
+        calls::end(world);
         world.teams.release_all();
         mapped::open(None);
         world::open(None);

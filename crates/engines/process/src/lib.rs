@@ -11,6 +11,7 @@
 //! | [`rendezvous_directory`] | the folder in which processes of one user without a job find each other |
 //! | [`hosts`], [`place`] | processes of other hosts: links to them; the number of this host |
 //! | [`launched`] | rank, size and start-up exchange for C programs |
+//! | [`regions`] | regions that a program marks |
 //! | [`device`] | VELO and RMA of this process (seed 002) |
 
 pub mod device;
@@ -18,6 +19,7 @@ pub mod hosts;
 pub mod launched;
 pub mod place;
 pub mod process;
+pub mod regions;
 pub mod rendezvous_directory;
 pub mod settings;
 

@@ -32,6 +32,7 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::hosts::{self, HostsError};
 use crate::place::{job_spans_hosts, own_place};
+use crate::regions;
 use crate::settings::{HostSettings, Settings};
 
 /// Reasons for which this process cannot join a job or open a NIC.
@@ -143,6 +144,7 @@ impl Process {
             opening: Mutex::new(()),
         });
         *current = Some(process.clone());
+        regions::watch();
         Ok(process)
     }
 

@@ -106,7 +106,8 @@ pub struct Interface {
     pub(crate) rings: Rings,
     pub(crate) word: u64,
     pub(crate) os_pid: u32,
-    pub(crate) path: PathBuf,
+    /// Its file.
+    pub path: PathBuf,
     ni: u32,
     pub(crate) peers: Peers,
     pub(crate) waits: Mutex<Waits>,

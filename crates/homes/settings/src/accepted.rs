@@ -41,7 +41,9 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         "a number up to 262144" => number().is_some_and(|count| count <= 1 << 18),
         "a number" => number().is_some(),
         // An empty value counts as not set.
-        "a directory" | "a file" | "a file on the hosts" => !text.contains('\0') && !text.contains('\n'),
+        "a directory" | "a directory without an archive" | "a file" | "a file on the hosts" => {
+            !text.contains('\0') && !text.contains('\n')
+        }
         "a command" => true,
         "a name or an address" | "an interface or an address" | "a provider of libfabric" => {
             text.is_empty() || is_word()
@@ -55,6 +57,8 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         // Their reader knows more, and its error names the setting.
         faults if faults.starts_with("loss=") => true,
         "a name" => !text.is_empty(),
+        // An empty value counts as not set.
+        "a region's name" => text.len() <= 128,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, a target alone, a comma-separated list of them, and `/` before a pattern.
             let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));

@@ -408,6 +408,22 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "Logging and recording",
+        name: "SELVEDGE_OTF2",
+        values: "a directory without an archive",
+        default: "not set",
+        text: "The directory in which an OpenSHMEM program writes a trace of its calls in OTF2. All hosts share it. PE 0 \
+               needs the OTF2 library.",
+    },
+    Variable {
+        group: "Logging and recording",
+        name: "SELVEDGE_REGION",
+        values: "a region's name",
+        default: "not set",
+        text: "The region of the program (selvedge_region_begin, shmemx_region_begin; main: shmem_pcontrol) in which each \
+               process counts its NICs' registers. It prints them when it ends.",
+    },
+    Variable {
+        group: "Logging and recording",
         name: "SELVEDGE_RECORD",
         values: "a directory",
         default: "not set",

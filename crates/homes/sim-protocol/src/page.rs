@@ -16,7 +16,7 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// First word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Offset of the payload in the file.
 pub const PAYLOAD_AT: u64 = 24576;
 /// Bytes of payload that the file has room for from the start.
@@ -33,6 +33,9 @@ pub const THREADS: usize = 256;
 pub const NEVER: u64 = u64::MAX;
 /// Longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
+
+/// Longest name of a region; longer ones are cut.
+pub const REGION_NAME_BYTES: usize = 128;
 
 /// The side that has the turn.
 pub mod turn {
@@ -54,6 +57,8 @@ pub mod kind {
     pub const START_OR_REFUSE: u32 = 8;
     /// POLL in a call that returns only when the rank's NICs have changed.
     pub const POLL_IN_CALL: u32 = 9;
+    /// Begin (first word of the command: 1) or end (0) a region, whose name is the payload. It takes no time.
+    pub const REGION: u32 = 10;
 }
 
 /// Reply to a start that the NIC refused.

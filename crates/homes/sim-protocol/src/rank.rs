@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 
 use crate::page::{
     COMMAND_BYTES, NEVER, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published, REFUSED,
-    kind, turn, wake_pipe_path,
+    REGION_NAME_BYTES, kind, turn, wake_pipe_path,
 };
 use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on};
 use crate::wake_pipe::WakePipe;
@@ -119,6 +119,22 @@ impl RankEnd {
         request.reply.store(0, Relaxed);
         self.hand_over(kind::SHARES_MEMORY, NEVER, false);
         request.reply.load(Relaxed) != 0
+    }
+
+    /// Begins or ends a region of the program, in no time. Names longer than [`REGION_NAME_BYTES`] are cut.
+    pub fn region(&self, name: &[u8], begins: bool) {
+        let _lock = self.page().turn_line.lock();
+        let request = &self.page().request;
+        let length = name.len().min(REGION_NAME_BYTES);
+        // SAFETY: the file has room for a payload of PAYLOAD_INLINE bytes from the start, and `name` is outside of the
+        // mapping. The simulator reads the payload only while it has the turn.
+        unsafe {
+            let to = self.shared.base.add(PAYLOAD_AT as usize);
+            ptr::copy_nonoverlapping(name.as_ptr(), to, length);
+        }
+        request.payload_bytes.store(length as u64, Relaxed);
+        request.command[0].store(u64::from(begins), Relaxed);
+        self.hand_over(kind::REGION, NEVER, false);
     }
 
     /// Publishes a message that this rank has written to a ring of the NIC `target`. The receiver sees it, and this

@@ -13,7 +13,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
     COMMAND_BYTES, Costs, MAGIC, NEVER, NIC_PATH_BYTES, NICS, NicSlot, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE,
-    Page, Published, REFUSED, VERSION, kind, turn, wake_pipe_path,
+    Page, Published, REFUSED, REGION_NAME_BYTES, VERSION, kind, turn, wake_pipe_path,
 };
 use crate::system::{Shared, errno, wake};
 
@@ -36,6 +36,8 @@ pub enum Request {
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank and the NIC `target` share memory ([`SimEnd::reply`]).
     SharesMemory { ni: u32, target: u64 },
+    /// Begin or end a region with this name. The rank continues at once.
+    Region { name: String, begins: bool },
     /// Wait until a NIC of the rank changes, or until a time.
     Wait { until_ps: u64 },
     /// A poll has found nothing: continue after a pause, or at a time. `in_call`: the rank is in a call that returns only
@@ -211,6 +213,7 @@ impl SimEnd {
                 let (ni, target) = (request.ni.load(Relaxed), request.command[0].load(Relaxed));
                 Ok(Request::SharesMemory { ni, target })
             }
+            kind::REGION => self.region(),
             other => Err(InvalidRequest::Kind(other)),
         }
     }
@@ -235,6 +238,19 @@ impl SimEnd {
         Ok(Request::Publish { ni: request.ni.load(Relaxed), target, message })
     }
 
+    fn region(&self) -> Result<Request, InvalidRequest> {
+        let request = &self.page().request;
+        let bytes = request.payload_bytes.load(Relaxed);
+        if bytes > REGION_NAME_BYTES as u64 {
+            return Err(InvalidRequest::Payload { bytes });
+        }
+        let name = self.payload(bytes)?;
+        Ok(Request::Region {
+            name: String::from_utf8_lossy(&name).into_owned(),
+            begins: request.command[0].load(Relaxed) != 0,
+        })
+    }
+
     fn start(&self, waits: bool, or_refuse: bool) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
         let bytes = request.payload_bytes.load(Relaxed);
@@ -245,6 +261,13 @@ impl SimEnd {
         for (eight, word) in command.chunks_exact_mut(8).zip(&request.command) {
             eight.copy_from_slice(&word.load(Relaxed).to_le_bytes());
         }
+        let payload = self.payload(bytes)?;
+        let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
+        Ok(Request::Start { ni, origin, command, payload, waits, or_refuse })
+    }
+
+    /// Returns a payload of at most [`PAYLOAD_BYTES_MAX`].
+    fn payload(&self, bytes: u64) -> Result<Vec<u8>, InvalidRequest> {
         let mut payload = vec![0; bytes as usize];
         if bytes <= PAYLOAD_INLINE {
             // SAFETY: `bytes` is at most PAYLOAD_INLINE, and the mapping holds that many bytes from PAYLOAD_AT on. The rank does not
@@ -256,8 +279,7 @@ impl SimEnd {
         } else if !self.shared.read(PAYLOAD_AT, &mut payload) {
             return Err(InvalidRequest::Short { bytes });
         }
-        let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
-        Ok(Request::Start { ni, origin, command, payload, waits, or_refuse })
+        Ok(payload)
     }
 
     /// Returns the number of requests, and of forked children.

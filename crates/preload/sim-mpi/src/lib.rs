@@ -10,7 +10,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use selvedge_os::library;
 use selvedge_sim_protocol::RankEnd;
@@ -79,6 +79,31 @@ macro_rules! waiting {
         }
     )*};
     (@word $argument:ident) => { usize };
+}
+
+/// The standard's switch for profilers. Level 1 begins the region `main` for the simulator, level 0 ends it; the call goes
+/// on to a profiler or the MPI. Further arguments, which the standard leaves open, are passed on as far as registers hold
+/// them.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Pcontrol(level: c_int, a: usize, b: usize, c: usize, d: usize, e: usize) -> c_int {
+    static NEXT: Next = Next::new();
+    static IS_INSIDE: AtomicBool = AtomicBool::new(false);
+    if let (0..=1, Some(end)) = (level, RankEnd::of_process()) {
+        let begins = level == 1;
+        if IS_INSIDE.swap(begins, Relaxed) != begins {
+            end.region(b"main", begins);
+        }
+    }
+    let Some(function) = NEXT.function(c"MPI_Pcontrol") else { return 0 };
+    // SAFETY: the MPI's function takes the level, and reads no argument that the program has not given.
+    unsafe {
+        let function: unsafe extern "C" fn(c_int, usize, usize, usize, usize, usize) -> c_int =
+            std::mem::transmute(function);
+        function(level, a, b, c, d, e)
+    }
 }
 
 // Communication between two processes, and completion of requests.

@@ -7,7 +7,7 @@
 //! started or found; 2 for an invalid command line; 1 when the job could not be set up.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use anyhow::Result;
 use selvedge_launcher::hosts::{self, agent};
 use selvedge_launcher::report::say;
 use selvedge_launcher::{Binding, Gdb, JobOptions, LauncherError, MemoryPath, NicMode, RankList};
+use selvedge_otf2::ArchiveError;
+use selvedge_otf2::archive;
+use selvedge_otf2::library::Library;
 use selvedge_process::process::start_logging;
 
 use crate::choice::{Choice, one_of};
@@ -69,6 +72,10 @@ pub struct Args {
     /// Let the other ranks continue when one fails
     #[arg(long)]
     keep_going: bool,
+
+    /// Write a trace in OTF2 of the calls of an OpenSHMEM program into a folder, which all hosts share
+    #[arg(long, value_name = "DIR")]
+    otf2: Option<PathBuf>,
 
     /// Run ranks under gdb, as `0`, `0,2-3` or `all`: one at this terminal, several in panes of tmux or windows on DISPLAY
     #[arg(long, value_name = "RANKS")]
@@ -156,9 +163,17 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs the job, and returns its exit code.
-pub fn main(args: Args) -> Result<ExitCode> {
+pub fn main(mut args: Args) -> Result<ExitCode> {
     start_logging("warn");
     settings::check_assignments(&args.env);
+    let traced = match traced_folder(&mut args) {
+        Ok(traced) => traced,
+        Err(error) => {
+            say(&error.to_string());
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    let program = args.command.first().cloned().unwrap_or_default();
     let code = match hosts::run(&args.into()) {
         Ok(code) => code,
         Err(LauncherError::Hosts(error)) => {
@@ -175,7 +190,48 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Err(error) => return Err(error.into()),
     };
+    if let Some(folder) = traced {
+        finish_trace(&folder, &program.to_string_lossy());
+    }
     Ok(ExitCode::from(code))
+}
+
+/// Returns the folder for a trace in OTF2, which `--otf2` names or a setting of the ranks. Tells it to the ranks.
+///
+/// # Errors
+/// The folder has an archive, or there is no OTF2 library.
+fn traced_folder(args: &mut Args) -> Result<Option<PathBuf>, ArchiveError> {
+    const VARIABLE: &str = "SELVEDGE_OTF2";
+    let assigned = args.env.iter().rev().find(|(name, _)| name == VARIABLE).map(|(_, value)| PathBuf::from(value));
+    let set = assigned.or_else(|| selvedge_settings::nonempty(VARIABLE).map(PathBuf::from));
+    let Some(folder) = args.otf2.take().or(set).filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(None);
+    };
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    archive::check_folder(&folder)?;
+    Library::load()?;
+    args.env.push((VARIABLE.to_owned(), folder.to_string_lossy().into_owned()));
+    Ok(Some(folder))
+}
+
+/// Makes the archive of a job whose PE 0 has not, because it was killed.
+fn finish_trace(folder: &Path, program: &str) {
+    match selvedge_otf2::calls::make(folder, program) {
+        Ok(None) => {
+            if !archive::anchor(folder).exists() {
+                say(&format!(
+                    "{}: no trace: the program has not started OpenSHMEM, or its hosts do not share the folder",
+                    folder.display()
+                ));
+            }
+        }
+        Ok(Some(made)) => {
+            if let Some(remark) = made.remark(folder) {
+                say(&remark);
+            }
+        }
+        Err(error) => say(&error.to_string()),
+    }
 }
 
 /// Hold a window for a rank that runs under a debugger (started by `selvedge run --gdb`).

@@ -68,4 +68,5 @@ pub const SECTIONS: &[Section] = &[
     shmemx::SIGNALS,
     shmemx::SCANS,
     shmemx::QUERIES,
+    shmemx::REGIONS,
 ];

@@ -201,7 +201,8 @@ pub const LOCKS: Section = section! { "Distributed locks", Shmem:
 };
 
 pub const PROFILING: Section = section! { "Profiling", Shmem:
-    /// Does nothing. A profiling library may define it and use level. OpenSHMEM 1.5, 10.1.1.
+    /// Level 1 begins the region main, level 0 ends it (shmemx_region_begin). Other levels do nothing. A profiling
+    /// library may define it and use level. OpenSHMEM 1.5, 10.1.1.
     "void shmem_pcontrol(int level, ...)" => "info::pcontrol";
 };
 

@@ -70,3 +70,12 @@ pub const QUERIES: Section = section! { "Queries", Shmemx:
     /// Returns the name of the host of this PE. The string belongs to the library: do not change or free it.
     "char *shmemx_nodename(void)" => "info::nodename";
 };
+
+pub const REGIONS: Section = section! { "Regions", Shmemx:
+    /// Begins a region of the program, on which a report may be about: selvedge sim --region NAME, or live
+    /// SELVEDGE_REGION. Regions nest and repeat. Not collective.
+    "void shmemx_region_begin(const char *name)" => "info::region_begin";
+
+    /// Ends a region.
+    "void shmemx_region_end(const char *name)" => "info::region_end";
+};

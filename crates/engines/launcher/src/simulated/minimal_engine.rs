@@ -128,6 +128,7 @@ impl Engine {
             // Every rank has its own node.
             RankRequest::Publish { .. } => unreachable!("no rank shares memory with another"),
             RankRequest::SharesMemory { .. } => self.ranks.reply(rank, false),
+            RankRequest::Region { .. } => {}
             RankRequest::Wait { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 101]);
                 self.states[at] = State::Waits { until, nic: true };

@@ -85,6 +85,53 @@ impl NetworkStatistics {
         }
     }
 
+    /// Takes away the statistics of an earlier time.
+    pub(crate) fn subtract(&mut self, before: &NetworkStatistics) {
+        let NetworkStatistics {
+            hops,
+            events,
+            injected,
+            delivered,
+            lost,
+            delivered_bytes,
+            requests,
+            blocked,
+            blocked_ps,
+            losses,
+            corruptions,
+            retransmissions,
+            control_packets,
+            marks,
+            deadlocks,
+            deadlocked_packets,
+            recovered,
+            cycle_lengths,
+        } = before;
+        self.hops -= hops;
+        self.events -= events;
+        self.injected -= injected;
+        self.delivered -= delivered;
+        self.lost -= lost;
+        self.delivered_bytes -= delivered_bytes;
+        self.requests -= requests;
+        self.blocked -= blocked;
+        self.blocked_ps -= blocked_ps;
+        self.losses -= losses;
+        self.corruptions -= corruptions;
+        self.retransmissions -= retransmissions;
+        self.control_packets -= control_packets;
+        self.marks -= marks;
+        self.deadlocks -= deadlocks;
+        self.deadlocked_packets -= deadlocked_packets;
+        self.recovered -= recovered;
+        for (length, count) in cycle_lengths {
+            if let Some(sum) = self.cycle_lengths.get_mut(length) {
+                *sum -= count;
+            }
+        }
+        self.cycle_lengths.retain(|_, count| *count > 0);
+    }
+
     /// Returns the share of the heads that were blocked.
     pub fn blocking_rate(&self) -> f64 {
         ratio(self.blocked, self.requests)
@@ -116,6 +163,16 @@ pub struct ChannelStatistics {
 }
 
 impl ChannelStatistics {
+    /// Takes away those of an earlier time.
+    pub(crate) fn less(self, before: ChannelStatistics) -> ChannelStatistics {
+        let ChannelStatistics { packets, flits, busy } = before;
+        ChannelStatistics {
+            packets: self.packets - packets,
+            flits: self.flits - flits,
+            busy: self.busy.saturating_sub(busy),
+        }
+    }
+
     /// Adds those of the channel's other half.
     pub(crate) fn add(self, other: ChannelStatistics) -> ChannelStatistics {
         let ChannelStatistics { packets, flits, busy } = other;

@@ -127,6 +127,10 @@ impl<R: Ranks> Transfers<R> {
         let message = &mut nodes.messages[index];
         message.delivery = delivery;
         let acknowledges = !message.command.has_reply();
+        if acknowledges && delivery.fail == fail::OK && !is_from_node {
+            nodes.operation(index, finish, delivery.mlength);
+        }
+        let message = &mut nodes.messages[index];
         if !message.command.is_answered(&delivery) {
             return nodes.free_message(index);
         }
@@ -178,7 +182,11 @@ impl<R: Ranks> Transfers<R> {
         if message.delivery.fail == fail::UNDELIVERABLE {
             nodes.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
         }
+        let (has_reply, delivery) = (message.command.has_reply(), message.delivery);
         let received = nodes.received_at(from, at + path.record + path.receive, reply.len() as u64);
+        if has_reply && delivery.fail == fail::OK {
+            nodes.operation(index, received, delivery.mlength);
+        }
         nodes.conclude(received, index);
     }
 

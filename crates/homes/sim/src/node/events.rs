@@ -57,6 +57,12 @@ pub(super) enum Event {
     Look,
     /// The message with this index becomes visible in its ring.
     Publish(u32),
+    /// A rank begins or ends a region.
+    Mark {
+        rank: u32,
+        region: u32,
+        begins: bool,
+    },
     Fire {
         rank: u32,
         ni: u32,

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use selvedge_nic::portals::fail;
-use selvedge_nic::tables::Command;
+use selvedge_nic::tables::{Command, kind};
 
 use crate::machine::graph::{Class, Pass};
 use crate::machine::{Machine, SameNode};
@@ -23,8 +23,9 @@ use super::outcome::Statistics;
 use super::part::{Notice, Part};
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
+use super::regions::Regions;
 use super::slices::Slices;
-use super::trace::{Span, Trace, Unit};
+use super::trace::{Operation, OperationKind, Span, Trace, Unit};
 use super::units::{NodeUnits, Passage};
 
 pub(super) struct Nodes<R> {
@@ -46,6 +47,7 @@ pub(super) struct Nodes<R> {
     pub credits: Credits,
     pub statistics: Statistics,
     pub trace: Trace,
+    pub regions: Regions,
     /// Operations that ranks repeat, if the options ask for them.
     pub watch: Option<Watch>,
     pub slices: Slices,
@@ -57,6 +59,7 @@ impl<R: Ranks> Nodes<R> {
     // ---- Messages ------------------------------------------------------------------------------------------------
 
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
+        self.regions.sent(from, command.length);
         let rank_state = &mut self.rank_states[from];
         rank_state.unanswered = rank_state.unanswered.wrapping_add(1);
         rank_state.begun = rank_state.begun.wrapping_add(1);
@@ -310,5 +313,21 @@ impl<R: Ranks> Nodes<R> {
         let Message { number, bytes, .. } = self.messages[index];
         let node = self.node_of(rank);
         self.trace.add(Span { node, unit, name, start, end, message: number, bytes });
+    }
+
+    /// Records the operation of a message that is complete at `end`, with the bytes that it has moved.
+    pub fn operation(&mut self, index: u32, end: Time, bytes: u64) {
+        if self.trace.limit == 0 {
+            return;
+        }
+        let Message { from, to, started: start, number: message, .. } = self.messages[index];
+        let kind = match self.messages[index].command.kind {
+            kind::GET | kind::RMA_GET => OperationKind::Get,
+            kind::ATOMIC => OperationKind::Atomic,
+            kind::FETCH_ATOMIC => OperationKind::FetchAtomic,
+            kind::SWAP => OperationKind::Swap,
+            _ => OperationKind::Put,
+        };
+        self.trace.add_operation(Operation { from, to, kind, bytes, start, end, message });
     }
 }

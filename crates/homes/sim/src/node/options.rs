@@ -91,6 +91,8 @@ pub struct Options {
     pub jobs: Vec<JobSpan>,
     /// Spans to keep at most; 0: none.
     pub trace_limit: usize,
+    /// The region of the programs that counts and trace are about; `None`: the whole run.
+    pub region: Option<String>,
     /// Failures and repairs of channels.
     pub faults: Vec<Fault>,
     /// Managers that reroute; `None`: routes stay as they are.
@@ -120,6 +122,7 @@ impl Default for Options {
             placement: Vec::new(),
             jobs: Vec::new(),
             trace_limit: 0,
+            region: None,
             faults: Vec::new(),
             rerouting: None,
             deaths: Vec::new(),

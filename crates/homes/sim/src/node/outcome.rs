@@ -10,6 +10,7 @@ use crate::time::Time;
 use super::jobs::JobCounts;
 use super::rank_commands::RankCommands;
 use super::ranks::RegisterSums;
+use super::regions::{RegionCounts, RegionReports};
 
 /// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,9 +59,19 @@ pub struct Outcome {
     pub registers: RegisterSums,
     /// Changes of the fabric that the routers' managers have worked on.
     pub rerouting: Option<ReroutingReport>,
+    /// Regions that the program has marked.
+    pub regions: RegionReports,
+    /// Counts of the observed region; `statistics` and `registers` are then these. `None`: no rank has entered it, or
+    /// none is observed.
+    pub observed: Option<RegionCounts>,
 }
 
 impl Outcome {
+    /// Returns the time that the counts are about: of the observed region, else of the whole run.
+    pub fn counted_time(&self) -> Time {
+        self.observed.as_ref().map_or(self.time, |observed| observed.time)
+    }
+
     /// Returns the first exit code other than 0, by time, then by rank; 0 if all are 0.
     pub fn code(&self) -> i32 {
         let ends = self.ended.iter().zip(&self.codes);
@@ -231,6 +242,61 @@ impl Statistics {
         let _ = self.command_start.add(command_start);
         let _ = self.latency.add(latency);
         self.hash = self.hash.wrapping_add(*hash);
+    }
+
+    /// Takes away the counts of an earlier time, whose latencies are settled.
+    pub(super) fn subtract(&mut self, before: &Statistics) {
+        let Statistics {
+            events,
+            turns,
+            messages,
+            payload_bytes,
+            responses,
+            triggered,
+            entries_searched,
+            interrupts,
+            refused,
+            aggregation_refused,
+            casts_lost,
+            casts_repeated,
+            lost,
+            commands,
+            commands_refused,
+            commands_waited,
+            commands_split,
+            credits_lacked,
+            blocked,
+            velo_discarded,
+            command_start,
+            latency,
+            latency_last: _,
+            jobs: _,
+            hash,
+        } = before;
+        self.events -= events;
+        self.turns -= turns;
+        self.messages -= messages;
+        self.payload_bytes -= payload_bytes;
+        self.responses -= responses;
+        self.triggered -= triggered;
+        self.entries_searched -= entries_searched;
+        self.interrupts -= interrupts;
+        self.refused -= refused;
+        self.aggregation_refused -= aggregation_refused;
+        self.casts_lost -= casts_lost;
+        self.casts_repeated -= casts_repeated;
+        self.lost -= lost;
+        self.commands -= commands;
+        self.commands_refused -= commands_refused;
+        self.commands_waited -= commands_waited;
+        self.commands_split -= commands_split;
+        self.credits_lacked -= credits_lacked;
+        self.blocked -= blocked;
+        self.velo_discarded -= velo_discarded;
+        // Every value of the earlier time is in the later ones.
+        let _ = self.command_start.subtract(command_start);
+        let _ = self.latency.subtract(latency);
+        self.hash = self.hash.wrapping_sub(*hash);
     }
 }
 

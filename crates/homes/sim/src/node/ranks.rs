@@ -40,6 +40,8 @@ pub enum RankRequest {
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank shares memory with the NIC `target` ([`Ranks::reply`]). It continues at once.
     SharesMemory { ni: u32, target: u64 },
+    /// Begin or end a region of the program. It continues at once.
+    Region { name: String, begins: bool },
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
     /// The rank has polled and found nothing. It polls again when one of its NICs has changed, after a pause, or at this
@@ -105,6 +107,13 @@ impl RegisterSums {
     pub fn join(&mut self, other: &RegisterSums) {
         for (sum, of_others) in self.0.iter_mut().zip(other.0) {
             *sum = sum.wrapping_add(of_others);
+        }
+    }
+
+    /// Takes away the sums of an earlier time.
+    pub fn subtract(&mut self, before: &RegisterSums) {
+        for (sum, before) in self.0.iter_mut().zip(before.0) {
+            *sum = sum.wrapping_sub(before);
         }
     }
 

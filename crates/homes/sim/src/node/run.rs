@@ -30,6 +30,7 @@ use super::part::{Letter, Part};
 use super::rank_commands::{RankCommands, fairness};
 use super::rank_states::RankStates;
 use super::ranks::{Ranks, RegisterSums};
+use super::regions::{Change, Regions, Snapshot};
 use super::same_node::Unpublished;
 use super::slices::Slices;
 use super::switches::Switches;
@@ -134,7 +135,8 @@ impl<R: Ranks> Simulation<R> {
                 ..Statistics::default()
             },
             jobs,
-            trace: Trace::new(options.trace_limit),
+            trace: Trace { paused: options.region.is_some(), ..Trace::new(options.trace_limit) },
+            regions: Regions::new(options.region.as_deref(), &machine.topology),
             watch: options.watch.then(|| Watch::new(size)),
             slices: Slices::new(options.variation),
             machine: Rc::new(machine),
@@ -182,6 +184,8 @@ impl<R: Ranks> Simulation<R> {
             }
         };
         self.collect_spans();
+        let change = self.transfers.nodes.regions.run_ended(ending.at);
+        self.region_changes(ending.at, change);
         let waiting = if ending.how == How::Stuck { self.waiting() } else { Vec::new() };
         let mut outcome = self.outcome(ending.how.with(waiting), ending.at);
         outcome.fairness = fairness_of(&self.transfers.nodes.placement, &outcome.commands);
@@ -284,9 +288,15 @@ impl<R: Ranks> Simulation<R> {
         let ranks = nodes.rank_states.of_ranks();
         let here = ranks.iter().zip(placement).filter(|(_, node)| part.has(**node));
         nodes.statistics.hash = here.fold(0, |sum: u64, (rank, _)| sum.wrapping_add(rank.hash));
-        let mut registers = RegisterSums::default();
-        nodes.ranks.sum_registers(&mut registers);
+        let hash = nodes.statistics.hash;
+        let observed = nodes.regions.counts();
+        let (statistics, registers) = match &observed {
+            Some(counts) => (Statistics { hash, ..counts.statistics.clone() }, counts.registers.clone()),
+            None => (nodes.statistics.clone(), sum_of_registers(&nodes.ranks)),
+        };
         Outcome {
+            regions: nodes.regions.reports(),
+            observed,
             registers,
             end,
             time,
@@ -294,7 +304,7 @@ impl<R: Ranks> Simulation<R> {
             codes: ranks.iter().map(|rank| rank.code).collect(),
             fairness: None,
             commands: ranks.iter().map(|rank| rank.commands).collect(),
-            statistics: nodes.statistics.clone(),
+            statistics,
             rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.transfers.fabric)),
         }
     }
@@ -394,6 +404,10 @@ impl<R: Ranks> Simulation<R> {
             Event::Deliver(message) => self.transfers.deliver(now, message),
             Event::Answer(message) => self.transfers.answer(now, message),
             Event::Publish(index) => self.unpublished.publish(nodes, now, index),
+            Event::Mark { rank, region, begins } => {
+                let change = nodes.regions.mark(now, rank, region, begins);
+                self.region_changes(now, change);
+            }
             Event::Fire { rank, ni } => nodes.fire(now, rank, ni),
             Event::Look => {
                 nodes.events.leave_poll(true);
@@ -467,6 +481,23 @@ impl<R: Ranks> Simulation<R> {
         self.transfers.nodes.rank_states.of_ranks().iter().map(|rank| rank.unanswered).collect()
     }
 
+    /// Takes note of a change of the observed region: of its counts, and of the trace.
+    pub(super) fn region_changes(&mut self, now: Time, change: Change) {
+        if change == Change::None {
+            return;
+        }
+        self.collect_spans();
+        let Transfers { nodes, fabric, .. } = &mut self.transfers;
+        nodes.statistics.events = nodes.events.counted();
+        let registers = sum_of_registers(&nodes.ranks);
+        let snapshot = Snapshot::take(now, &mut nodes.statistics, registers, fabric.counted());
+        match change {
+            Change::Begins => nodes.regions.begin(snapshot),
+            _ => nodes.regions.end(&snapshot),
+        }
+        nodes.trace.paused = nodes.regions.is_outside();
+    }
+
     fn collect_spans(&mut self) {
         let Transfers { nodes, fabric, .. } = &mut self.transfers;
         if nodes.trace.limit == 0 {
@@ -485,6 +516,12 @@ impl<R: Ranks> Simulation<R> {
             nodes.trace.add(Span { node, unit: channel, name, start, end, message, bytes: 0 });
         }
     }
+}
+
+fn sum_of_registers<R: Ranks>(ranks: &R) -> RegisterSums {
+    let mut registers = RegisterSums::default();
+    ranks.sum_registers(&mut registers);
+    registers
 }
 
 fn sorted(faults: &[Fault]) -> Vec<Fault> {

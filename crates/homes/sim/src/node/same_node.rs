@@ -38,6 +38,7 @@ impl Unpublished {
         target: (u64, u32),
         message: Published,
     ) -> Time {
+        nodes.regions.sent(from, message.bytes);
         let copied = nodes.machine.copied(message.bytes);
         let visible = at + nodes.rank_states[from].pace.step(copied);
         let index = self.insert(RingMessage { from, target, message });

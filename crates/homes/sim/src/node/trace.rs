@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Spans of a run for a viewer: which unit worked on which message, with start and end.
+//! Spans of a run for a viewer: which unit worked on which message, with start and end; and the ranks' operations.
 
 use crate::time::Time;
 
@@ -34,25 +34,64 @@ pub struct Span {
     pub bytes: u64,
 }
 
-/// Spans in the order in which they were recorded, up to a limit.
+/// The kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    Put,
+    Get,
+    Atomic,
+    FetchAtomic,
+    Swap,
+}
+
+/// An operation of one rank on another's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Ranks: the initiator, and the target.
+    pub from: u32,
+    pub to: u32,
+    pub kind: OperationKind,
+    /// Bytes of the payload that the target took or gave.
+    pub bytes: u64,
+    pub start: Time,
+    /// When the target has the payload, or the initiator the reply.
+    pub end: Time,
+    /// Number of the message.
+    pub message: u64,
+}
+
+/// Spans and operations in the order in which they were recorded, up to a limit.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub spans: Vec<Span>,
+    /// Operations that ended before the spans reached the limit.
+    pub operations: Vec<Operation>,
     pub limit: usize,
+    /// Whether nothing is kept at this time: a region is observed, and no rank is inside.
+    pub paused: bool,
     /// Spans beyond the limit, which are not kept.
     pub left_out: u64,
 }
 
 impl Trace {
     pub fn new(limit: usize) -> Trace {
-        Trace { spans: Vec::new(), limit, left_out: 0 }
+        Trace { spans: Vec::new(), operations: Vec::new(), limit, paused: false, left_out: 0 }
     }
 
     pub fn add(&mut self, span: Span) {
+        if self.paused {
+            return;
+        }
         if self.spans.len() < self.limit {
             self.spans.push(span);
         } else {
             self.left_out += 1;
+        }
+    }
+
+    pub fn add_operation(&mut self, operation: Operation) {
+        if !self.paused && self.spans.len() < self.limit {
+            self.operations.push(operation);
         }
     }
 }

@@ -75,6 +75,11 @@ impl<R: Ranks> Simulation<R> {
                 nodes.ranks.reply(rank, shares);
                 nodes.rank_states.go_on(&mut nodes.events, rank, at);
             }
+            RankRequest::Region { name, begins } => {
+                let region = nodes.regions.number(&name);
+                nodes.events.schedule(at, Event::Mark { rank, region, begins });
+                nodes.rank_states.go_on(&mut nodes.events, rank, at);
+            }
             RankRequest::Wait { until } => {
                 if until == Time::MAX {
                     nodes.rank_states[rank].wait(at);
@@ -151,6 +156,8 @@ impl<R: Ranks> Simulation<R> {
     }
 
     fn end(&mut self, rank: u32, at: Time, code: i32) {
+        let change = self.transfers.nodes.regions.rank_ended(at, rank);
+        self.region_changes(at, change);
         let nodes = &mut self.transfers.nodes;
         nodes.rank_states[rank].end(at, code);
         if !nodes.rank_states[rank].background {
@@ -191,6 +198,7 @@ fn code_of(request: &RankRequest) -> u64 {
         RankRequest::Start { command, .. } => u64::from(command.kind),
         RankRequest::Publish { message, .. } => 2000 + message.bytes,
         RankRequest::SharesMemory { .. } => 105,
+        RankRequest::Region { .. } => 106,
         RankRequest::Wait { .. } => 101,
         RankRequest::Poll { .. } => 102,
         RankRequest::Sleep { .. } | RankRequest::Compute { .. } => 103,

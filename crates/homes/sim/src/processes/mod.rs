@@ -191,6 +191,7 @@ impl<L: Launcher> Processes<L> {
             }
             Request::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
             Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
+            Request::Region { name, begins } => RankRequest::Region { name, begins },
             Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
             // A process that yields the processor may not have polled all of its NICs.
             Request::Poll { until_ps, .. } if self.changed.remove(&rank) => {

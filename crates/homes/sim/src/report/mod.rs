@@ -6,10 +6,11 @@
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
+//! | [`regions`] | regions that a program has marked |
 //! | [`jobs`] | the jobs of a run: times, slowdowns, shares of the fabric |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
-//! | [`timeline`] | spans as a trace for the Perfetto viewer |
+//! | [`timeline`], [`otf2`] | spans as a trace for the Perfetto viewer, and as an archive in OTF2 |
 //! | `latency` | distributions of times, as text and JSON |
 //!
 //! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
@@ -20,7 +21,9 @@ pub mod describe;
 pub mod heat;
 pub mod jobs;
 mod latency;
+pub mod otf2;
 mod places;
+pub mod regions;
 mod rerouting;
 pub mod run;
 pub mod samples;

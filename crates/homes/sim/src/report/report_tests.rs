@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::machine::load::from_text;
 use crate::network::{Arrival, Network, NetworkEvent, Packet};
 use crate::node::trace::{Span, Trace, Unit};
-use crate::node::{End, Model, Outcome, Progress, RegisterSums, Statistics, Waiting};
+use crate::node::{End, Model, Outcome, Progress, RegionReports, RegisterSums, Statistics, Waiting};
 use crate::program::results::{Mistake, Point, Results};
 use crate::queue::Queue;
 use crate::time::Time;
@@ -125,6 +125,8 @@ fn run(end: End) -> Run {
             registers: RegisterSums::default(),
             statistics,
             rerouting: None,
+            regions: RegionReports::default(),
+            observed: None,
         },
         samples,
         heat: None,

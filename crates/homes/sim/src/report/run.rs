@@ -19,7 +19,7 @@ use super::jobs::Jobs;
 use super::latency::{latency_json, latency_words};
 use super::samples::Samples;
 use super::sheet::Sheet;
-use super::{Wall, commands, rerouting};
+use super::{Wall, commands, regions, rerouting};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
 use crate::node::{End, Model, Outcome, Waiting};
@@ -118,6 +118,7 @@ impl Run {
         if !self.stuck().is_empty() {
             sections.push(self.stuck_section());
         }
+        sections.extend(regions::section(&self.outcome));
         sections.extend(self.jobs.iter().flat_map(Jobs::sections));
         if self.results.wrong_count > 0 {
             sections.push(self.mistake_section());
@@ -179,6 +180,14 @@ impl Run {
             table.value("exit code", self.outcome.code());
         }
         table.value("virtual time", self.outcome.time);
+        if let Some(observed) = &self.outcome.observed {
+            let (name, time) = (&observed.name, observed.time);
+            let stretches = match observed.stretches {
+                1 => "one stretch".to_owned(),
+                count => format!("{} stretches", words::count(count)),
+            };
+            table.value("region", format!("{name}, active for {time} in {stretches}; all counts are of these"));
+        }
         table.value("events", words::count(self.outcome.statistics.events));
         table.value("hash", format!("{:016x}", self.outcome.statistics.hash));
         if let Some((kept, left_out)) = self.spans {
@@ -286,7 +295,7 @@ impl Run {
         let mut table = Table::of_values();
         table.value("messages", words::count(s.messages));
         table.value("payload", words::bytes(s.payload_bytes as f64));
-        let seconds = self.outcome.time.as_seconds_f64();
+        let seconds = self.outcome.counted_time().as_seconds_f64();
         if seconds > 0.0 && s.messages > 0 {
             table.value("message rate", words::rate(s.messages as f64 / seconds));
             table.value("payload rate", words::bytes_per_s(s.payload_bytes as f64 / seconds));
@@ -415,6 +424,7 @@ impl Run {
             "samples": self.samples.json(),
             "notes": self.notes,
         });
+        regions::add_json(&self.outcome, &mut all);
         if let Some(jobs) = &self.jobs {
             all["jobs"] = jobs.json();
         }

@@ -42,17 +42,17 @@ pub struct Written {
 }
 
 /// Process of the fabric. Node n is process n + 2, because process 0 has a special meaning in viewers.
-const FABRIC: u32 = 1;
+pub(super) const FABRIC: u32 = 1;
 /// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel);
 /// number of the rank or channel; number of the thread among those of the unit.
-type Place = (u32, u8, u32, u32);
+pub(super) type Place = (u32, u8, u32, u32);
 
 /// Writes a trace.
 pub fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Result<Written> {
     let mut order: Vec<u32> = (0..trace.spans.len() as u32).collect();
     // Among spans with one start the longer comes first; equal ones in the order of recording.
     order.sort_by_key(|&at| (ns(span(trace, at).start), std::cmp::Reverse(ns(span(trace, at).end)), at));
-    let (threads, places) = threads(trace, names, &order);
+    let (threads, places) = threads(trace, names, &order, ns);
     let chain = chain(trace, &order);
     // Above all processes: viewers take a thread with its process's number for the main thread.
     let first_thread = places.iter().map(|place| place.0).max().unwrap_or(FABRIC) + 1;
@@ -100,8 +100,14 @@ fn place(span: &Span, names: &Names<'_>) -> Place {
     }
 }
 
-/// Returns the thread of each span, which is the first free thread of its unit; and the place of each thread.
-fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Place>) {
+/// Returns the thread of each span, which is the first free thread of its unit; and the place of each thread. `order` is
+/// that of the spans' starts, and `clock` the time in the viewer's ticks.
+pub(super) fn threads(
+    trace: &Trace,
+    names: &Names<'_>,
+    order: &[u32],
+    clock: impl Fn(Time) -> u64,
+) -> (Vec<u32>, Vec<Place>) {
     // For each thread of a unit, the time at which it is free, and its number in order of appearance.
     let mut unit_threads: BTreeMap<Place, Vec<(u64, u32)>> = BTreeMap::new();
     let mut appeared = Vec::new();
@@ -110,13 +116,13 @@ fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Pl
         let span = span(trace, at);
         let place = place(span, names);
         let unit_threads = unit_threads.entry(place).or_default();
-        let free = unit_threads.iter().position(|(end, _)| *end <= ns(span.start));
+        let free = unit_threads.iter().position(|(end, _)| *end <= clock(span.start));
         let index = free.unwrap_or_else(|| {
             unit_threads.push((0, appeared.len() as u32));
             appeared.push((place.0, place.1, place.2, unit_threads.len() as u32 - 1));
             unit_threads.len() - 1
         });
-        unit_threads[index].0 = ns(span.end);
+        unit_threads[index].0 = clock(span.end).max(clock(span.start));
         threads[at as usize] = unit_threads[index].1;
     }
     // Threads get numbers in the order in which viewers show them.
@@ -126,6 +132,19 @@ fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Pl
     sorted.iter().enumerate().for_each(|(number, &old)| numbers[old as usize] = number as u32);
     threads.iter_mut().for_each(|thread| *thread = numbers[*thread as usize]);
     (threads, sorted.iter().map(|&old| appeared[old as usize]).collect())
+}
+
+/// Returns the name of a thread.
+pub(super) fn thread_name(names: &Names<'_>, (_, unit, which, index): Place) -> String {
+    let name = match unit {
+        0 => format!("rank {which}"),
+        1 => "host".to_owned(),
+        2 => "NIC, sending".to_owned(),
+        3 => "NIC, receiving".to_owned(),
+        4 => "on the wire".to_owned(),
+        _ => (names.channel)(which),
+    };
+    if index == 0 { name } else { format!("{name} ({})", index + 1) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,15 +201,7 @@ impl Writer<'_> {
                 self.name("process_name", pid, 0, json!({ "name": name }))?;
                 self.name("process_sort_index", pid, 0, json!({ "sort_index": place }))?;
             }
-            let name = match unit {
-                0 => format!("rank {which}"),
-                1 => "host".to_owned(),
-                2 => "NIC, sending".to_owned(),
-                3 => "NIC, receiving".to_owned(),
-                4 => "on the wire".to_owned(),
-                _ => (names.channel)(which),
-            };
-            let name = if index == 0 { name } else { format!("{name} ({})", index + 1) };
+            let name = thread_name(names, (pid, unit, which, index));
             let tid = number as u32 + self.first_thread;
             self.name("thread_name", pid, tid, json!({ "name": name }))?;
             self.name("thread_sort_index", pid, tid, json!({ "sort_index": number }))?;

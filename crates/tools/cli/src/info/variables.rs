@@ -158,6 +158,8 @@ mod tests {
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
             ("SELVEDGE_LOG", "warn,selvedge_host=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),
+            ("SELVEDGE_OTF2", "/nowhere at all", "a\nb"),
+            ("SELVEDGE_REGION", "solve", &"s".repeat(129)),
             ("SELVEDGE_RECORD", "/", "/nowhere at all"),
             ("SELVEDGE_RECORD_RANK", "3", "many"),
             ("SELVEDGE_JOB", "solo", "../x"),

@@ -4,6 +4,7 @@
 use selvedge_settings::units::{self, UnitError};
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
+use selvedge_sim_protocol::page::REGION_NAME_BYTES;
 
 /// Parses a virtual time such as "10us", "1.5 ms" or "3s". A number without a unit is refused: most virtual times are
 /// short, and a run of that many seconds would be long.
@@ -14,6 +15,14 @@ pub fn time(text: &str) -> Result<Time, String> {
 /// Parses a limit of virtual time. A number without a unit is in seconds, as for `selvedge run --timeout`.
 pub fn time_limit(text: &str) -> Result<Time, String> {
     virtual_time(units::nanoseconds(text, units::SECOND), text)
+}
+
+/// Checks the name of a region.
+pub fn region(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=REGION_NAME_BYTES => Ok(text.to_owned()),
+        _ => Err(format!("the name of a region has 1 to {REGION_NAME_BYTES} bytes")),
+    }
 }
 
 fn virtual_time(ns: Result<f64, UnitError>, text: &str) -> Result<Time, String> {

@@ -107,6 +107,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = arguments::time_limit)]
     pub time_limit: Option<Time>,
 
+    /// Real processes: report on this region alone, which the program marks (selvedge_region_begin, shmemx_region_begin;
+    /// main: MPI_Pcontrol, shmem_pcontrol)
+    #[arg(long, value_name = "NAME", value_parser = arguments::region)]
+    pub region: Option<String>,
+
     /// Real processes: virtual seconds for each second of CPU time that a rank uses here
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     pub compute: Compute,
@@ -262,6 +267,9 @@ pub enum FaultDetection {
     Hellos,
 }
 
+/// The refusal of `--region` for programs and traffic of this command.
+pub const NO_REGIONS: &str = "--region is for programs of your own: built-in programs and traffic mark no regions";
+
 impl Args {
     /// The failures and repairs of channels, in order of time.
     pub fn faults(&self, topology: &Topology) -> Result<Vec<Fault>, Usage> {
@@ -311,6 +319,9 @@ impl Args {
         let faults = self.faults(&machine.topology)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
         Model::from(self.network).check(machine).map_err(|error| Usage(error.to_string()))?;
+        if self.region.is_some() && self.program.is_some() {
+            return Err(Usage(NO_REGIONS.to_owned()).into());
+        }
         let variation = self.variation.unwrap_or(variation_default);
         let mut options = self.options();
         if variation.0 > 0.0 {
@@ -335,6 +346,7 @@ impl Args {
             keep_going: self.keep_going,
             aggregation: None,
             observing: self.observing.clone(),
+            region: self.region.clone(),
             options,
         };
         // Checks the placement before any process is started.

@@ -13,6 +13,8 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use selvedge_document::{Document, html};
+use selvedge_otf2::archive;
+use selvedge_otf2::library::Library;
 use selvedge_sim::report::Heat;
 use serde_json::Value;
 
@@ -42,12 +44,16 @@ pub struct Output {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
+    /// Write the timeline as an archive in OTF2 into a folder, for Vampir, Scalasca or Trace Compass; needs the OTF2 library
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub otf2: Option<PathBuf>,
+
     /// Serve the topology and the loads of its links while a program runs, on a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = WATCHED,
           help_heading = "Output")]
     pub watch: Option<SocketAddr>,
 
-    /// Maximum number of spans in the timeline
+    /// Maximum number of spans in the timeline (--trace, --otf2)
     #[arg(long, value_name = "SPANS", default_value_t = 1_000_000, help_heading = "Output",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub trace_limit: u32,
@@ -66,7 +72,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Checks that the output files can be written.
+    /// Checks that the output files can be written, and the archive.
     pub fn check(&self) -> Result<(), Usage> {
         let files = [("--json", &self.json), ("--html", &self.html), ("--trace", &self.trace)];
         for (option, file) in files {
@@ -76,6 +82,11 @@ impl Output {
                 let file = file.display();
                 return Err(Usage(format!("--json {file}: that is a program; write `--json -- {file}`")));
             }
+        }
+        if let Some(folder) = &self.otf2 {
+            let wrong = |error: String| Usage(format!("--otf2: {error}"));
+            archive::check_folder(folder).map_err(|error| wrong(error.to_string()))?;
+            Library::load().map_err(|error| wrong(error.to_string()))?;
         }
         match &self.svg {
             Some(folder) if folder.exists() && !folder.is_dir() => {
@@ -87,7 +98,7 @@ impl Output {
 
     /// Number of spans to keep; 0 without a timeline.
     pub fn spans(&self) -> usize {
-        if self.trace.is_some() { self.trace_limit as usize } else { 0 }
+        if self.trace.is_some() || self.otf2.is_some() { self.trace_limit as usize } else { 0 }
     }
 
     /// Whether a page shows the heat of links.

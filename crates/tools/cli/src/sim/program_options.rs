@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 58] = [
+pub const RESERVED: [&str; 60] = [
     "ranks",
     "command",
     "what",
@@ -44,6 +44,7 @@ pub const RESERVED: [&str; 58] = [
     "threads",
     "variation",
     "time-limit",
+    "region",
     "compute",
     "env",
     "tag-output",
@@ -74,6 +75,7 @@ pub const RESERVED: [&str; 58] = [
     "html",
     "svg",
     "trace",
+    "otf2",
     "trace-limit",
     "quiet",
     "verbose",

@@ -20,7 +20,7 @@ use selvedge_sim::program::ready::Prepared;
 use selvedge_sim::program::{Results, Shared, Tasks};
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
-use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
+use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels, otf2, regions};
 use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
 use selvedge_terminal::Progress;
@@ -108,6 +108,8 @@ pub struct RunPlan {
     /// The job's share of the aggregation nodes in the switches, if its program uses them.
     pub aggregation: Option<Arc<Aggregation>>,
     pub observing: Observing,
+    /// The region that the report is about; `None`: the whole run.
+    pub region: Option<String>,
     /// Options that the report shows.
     pub options: Vec<(String, String)>,
 }
@@ -166,6 +168,7 @@ impl RunPlan {
             keep_going: self.keep_going,
             variation: self.variation,
             aggregation: self.aggregation.clone(),
+            region: self.region.clone(),
             ..Options::default()
         }
     }
@@ -356,10 +359,19 @@ fn follow(
     let seconds = started.elapsed().as_secs_f64();
     drop(line);
     simulation.end_observation().context("an observer of the run has failed; give it a folder with room")?;
-    let exit_code = exit_code(&outcome, interrupt);
+    let never_entered = plan.region.as_ref().filter(|_| outcome.observed.is_none());
+    let exit_code = exit_code(&outcome, interrupt).max(u8::from(never_entered.is_some()));
+    let never_entered = never_entered.map(|name| never_entered_words(name, &outcome));
     if output.quiet {
         print_reason(&outcome, plan.time_limit);
+        never_entered.iter().for_each(|words| eprintln!("selvedge sim: {words}"));
     }
+    let fabric = match &outcome.observed {
+        Some(observed) => Fabric::of(observed, observed.time),
+        None => Fabric::of(simulation.network(), outcome.time),
+    };
+    let deaths = plan.deaths.iter().filter_map(|death| not_killed(death, &outcome));
+    let notes = deaths.chain(lost(&outcome)).chain(never_entered).chain(regions::notes(&outcome)).collect();
     let mut run = Run {
         machine: plan.machine.clone(),
         program: plan.program.clone(),
@@ -371,16 +383,16 @@ fn follow(
         results: Results::default(),
         results_x: String::new(),
         jobs: (!plan.jobs.is_empty()).then(|| several::report(plan, &outcome, simulation.network(), counted.as_ref())),
-        fabric: Fabric::of(simulation.network(), outcome.time),
+        fabric,
         samples,
         heat,
         pairs: simulation.trace().map_or_else(Default::default, pairs_of),
         spans: None,
-        notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).chain(lost(&outcome)).collect(),
+        notes,
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
-    if let (Some(path), Some(trace)) = (&output.trace, simulation.trace()) {
+    if let Some(trace) = simulation.trace() {
         // The topology also has the nodes inside switches.
         let topology = simulation.network().topology();
         let names = Names {
@@ -389,7 +401,22 @@ fn follow(
             node: &|node| topology.whole_node_name(node),
             channel: &|channel| channels::channel_name(topology, channel),
         };
-        let written = stream(path, |out| timeline::write(trace, &names, out))?;
+        write_timelines(output, trace, &names, &mut run)?;
+    }
+    Ok((run, exit_code))
+}
+
+/// Writes the timeline in the formats that are asked for.
+fn write_timelines(output: &Output, trace: &Trace, names: &Names<'_>, run: &mut Run) -> Result<()> {
+    let mut written = Vec::new();
+    if let Some(path) = &output.trace {
+        written.push((path, stream(path, |out| timeline::write(trace, names, out))?));
+    }
+    if let Some(folder) = &output.otf2 {
+        let facts = otf2::Facts { machine: &run.machine.name, end: run.outcome.time, ended: &run.outcome.ended };
+        written.push((folder, otf2::write(trace, names, &facts, folder).context("--otf2")?));
+    }
+    for (path, written) in written {
         run.spans = Some((written.spans, written.left_out));
         if written.left_out > 0 {
             let left_out = selvedge_document::words::count(written.left_out);
@@ -397,7 +424,17 @@ fn follow(
                 .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
     }
-    Ok((run, exit_code))
+    Ok(())
+}
+
+/// Says that no rank has entered the region that the report should be about.
+fn never_entered_words(name: &str, outcome: &Outcome) -> String {
+    let known: Vec<&str> = outcome.regions.regions.iter().map(|region| region.name.as_str()).collect();
+    let known = match known[..] {
+        [] => "the program has marked no region".to_owned(),
+        _ => format!("the program has marked {}", known.join(", ")),
+    };
+    format!("--region {name}: no rank has entered it; {known}. The counts are of the whole run.")
 }
 
 /// Says what became of messages that the fabric has lost.

@@ -217,6 +217,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         keep_going: false,
         aggregation: None,
         observing: Observing::default(),
+        region: None,
         options: Vec::new(),
     }
 }

@@ -13,7 +13,7 @@ use selvedge_sim::report::{Heat, Traffic, Wall};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 use selvedge_terminal::Progress;
 
-use super::command_line::Args;
+use super::command_line::{Args, NO_REGIONS};
 use super::progress::Interrupt;
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::threads;
@@ -40,8 +40,12 @@ pub const PATTERNS: [(&str, &str); 13] = [
 /// Sends traffic of a pattern, at each load.
 pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let given = &args.traffic_options;
-    if args.output.trace.is_some() {
-        return Err(Usage("--trace is for programs: traffic has no messages to follow".to_owned()).into());
+    if args.region.is_some() {
+        return Err(Usage(NO_REGIONS.to_owned()).into());
+    }
+    let timelines = [("--trace", &args.output.trace), ("--otf2", &args.output.otf2)];
+    if let Some((option, _)) = timelines.iter().find(|(_, given)| given.is_some()) {
+        return Err(Usage(format!("{option} is for programs: traffic has no messages to follow")).into());
     }
     let pattern: Pattern = pattern.parse().map_err(|error| Usage(format!("--traffic: {error}")))?;
     let config = TrafficConfig {

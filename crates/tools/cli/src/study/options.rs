@@ -43,7 +43,7 @@ pub const COMMAND: &str = "command";
 /// Options that set a value by name.
 const NAMED: [&str; 3] = ["set", "param", "env"];
 /// Options that print, or write files that several cells would share.
-const NOT_IN_STUDIES: [&str; 19] = [
+const NOT_IN_STUDIES: [&str; 20] = [
     "study",
     "describe",
     "routes",
@@ -52,6 +52,7 @@ const NOT_IN_STUDIES: [&str; 19] = [
     "html",
     "svg",
     "trace",
+    "otf2",
     "trace-limit",
     "watch",
     "quiet",
