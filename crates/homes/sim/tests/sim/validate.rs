@@ -22,7 +22,7 @@ fn holds(results: &Results, ids: &[&str]) {
 
 /// Checks that each claim has a source, a unique id and a result, and that each curve has points.
 fn whole(results: &Results) {
-    let mut ids: Vec<&str> = results.claims.iter().map(|claim| claim.id).collect();
+    let mut ids: Vec<&str> = results.claims.iter().map(|claim| claim.id.as_ref()).collect();
     let all = ids.len();
     ids.sort();
     ids.dedup();

@@ -124,7 +124,7 @@ fn ranks(job: &JobSnapshot, rates: &Rates, pairs: &BTreeMap<(u32, u32), Traffic>
             "bytes_in": into.bytes,
             "bytes_in_per_second": into.bytes_per_second,
             "requests_per_second": requests.reduce(|a, b| a + b),
-            "unexpected": nics().map(|nic| u64::from(nic.seen.unexpected)).sum::<u64>(),
+            "unexpected": nics().map(|nic| nic.seen.unexpected).sum::<u64>(),
             "dropped": sum(Register::Dropped),
             "sleepers": nics().map(|nic| u64::from(nic.seen.sleepers)).sum::<u64>(),
         })
