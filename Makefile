@@ -68,7 +68,6 @@ RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) 
 RANKS_EXTOLL := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_EXTOLL),$(wildcard bench/extoll/*.c)))
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
-# A function that records its call calls itself (calls.rs): -Bsymbolic-functions keeps that call in the library, past profilers.
 # With these libsma.so exports the functions of the table in crates/doors/shmem/api, each also as pshmem_.., and no other symbols.
 SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 
@@ -112,7 +111,7 @@ component: | $(PRELOADED)
 
 $(TREE)/lib/libsma.so.1: $(BUILT)/libsma.a $(SMA_LINK)
 	$(CC) -shared -o $@ $(SMA_SCRIPT) $(BUILT)/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
-		-Wl,-soname,libsma.so.1 -Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
+		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
 
 $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
 	@ln -sf libsma.so.1 $@

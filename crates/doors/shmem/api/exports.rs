@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Renders the C functions in Rust: each passes its name and its arguments to the Rust function of its row. With a
-//! recording of calls (`src/calls.rs`) it announces itself first, with its class and the arguments that a trace shows.
+//! recording of calls (`src/calls.rs`) it tells that its name, class and arguments first.
+//!
+//! Without a recording a function is a branch and a jump. Its work is a function of its own, so that the recording takes
+//! no registers from it, and a C function, which does not unwind, so that the jump is no call.
 //!
 //! Rust cannot pass or return a `long double` by value as C does. Functions that do are in `src/longdouble.c`.
 
@@ -57,24 +60,29 @@ fn export(text: &mut String, function: &Function) {
     let comma = if arguments.is_empty() { "" } else { ", " };
     let names: Vec<&str> = parameters.iter().filter_map(|parameter| Some(parameter.split_once(':')?.0)).collect();
     let (class, recorded) = recorded(function);
-    let again = match (row.never, returns.is_empty()) {
-        (true, _) => "unsafe { AGAIN }",
-        (false, true) => "unsafe { AGAIN };\n        return calls::leave();",
-        (false, false) => "let result = unsafe { AGAIN };\n        calls::leave();\n        return result;",
+    let plain = format!("plain({})", names.join(", "));
+    let recorded_call = match (row.never, returns.is_empty()) {
+        (true, _) => format!("unsafe {{ {plain} }}"),
+        (false, true) => format!("unsafe {{ {plain} }};\n        calls::leave();"),
+        (false, false) => format!("let result = unsafe {{ {plain} }};\n        calls::leave();\n        result"),
     };
-    let again = again.replace("AGAIN", &format!("{name}({})", names.join(", ")));
+    let parameters = parameters.join(", ");
     writeln!(
         text,
-        "\n/// {}\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){returns} {{\n    \
-         static FUNCTION: calls::Function = calls::Function::new(\"{name}\", calls::class::{class});\n    \
-         if calls::on() && calls::enter(&FUNCTION, {recorded}) {{\n        \
-         // SAFETY: the same call again.\n        \
-         {again}\n    }}\n    \
-         // SAFETY: the contract of the C function is that of the Rust function.\n    \
-         unsafe {{ {}(\"{name}\"{comma}{arguments}) }}\n}}",
+        "\n/// {}\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({parameters}){returns} {{\n    \
+         #[inline(never)]\n    unsafe extern \"C\" fn plain({parameters}){returns} {{\n        \
+         // SAFETY: the contract of the C function is that of the Rust function.\n        \
+         unsafe {{ {}(\"{name}\"{comma}{arguments}) }}\n    }}\n    \
+         #[cold]\n    #[inline(never)]\n    unsafe extern \"C\" fn recorded({parameters}){returns} {{\n        \
+         static FUNCTION: calls::Function = calls::Function::new(\"{name}\", calls::class::{class});\n        \
+         calls::enter(&FUNCTION, {recorded});\n        \
+         // SAFETY: the contract of the C function.\n        \
+         {recorded_call}\n    }}\n    \
+         // SAFETY: the contract of the C function.\n    \
+         unsafe {{ if calls::on() {{ recorded({names}) }} else {{ plain({names}) }} }}\n}}",
         row.summary(),
-        parameters.join(", "),
         filled(path, element),
+        names = names.join(", "),
     )
     .expect("a string takes it");
 }

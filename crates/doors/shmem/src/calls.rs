@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recording of the program's calls for a trace in OTF2, with `SELVEDGE_OTF2`.
 //!
-//! Each C function asks [`on`], its only cost without a recording: one branch. With a recording it asks [`enter`], calls
-//! itself, and tells [`leave`]. The inner call finds itself announced, and does the work.
+//! Each C function asks [`on`], its only cost without a recording: one branch. With a recording it tells [`enter`] and
+//! [`leave`] around its work.
 //!
 //! Threads write to files of their own ([`selvedge_otf2::recording`]). At the end PE 0 makes the archive from those that
 //! it finds. A job that is killed leaves the files, and its launcher makes the archive.
@@ -86,24 +86,15 @@ static STARTS: [Function; 3] = [
 ];
 
 /// The recording of a thread.
-#[derive(Default)]
 enum Recording {
-    #[default]
     New,
     Open(Stream),
     /// The file could not be made, or the recording has ended.
     Closed,
 }
 
-#[derive(Default)]
-struct State {
-    recording: Recording,
-    /// The function that has been entered and is about to call itself.
-    announced: Option<&'static str>,
-}
-
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static RECORDING: RefCell<Recording> = const { RefCell::new(Recording::New) };
 }
 
 /// Whether calls are recorded.
@@ -112,12 +103,12 @@ pub fn on() -> bool {
     ON.load(Relaxed)
 }
 
-fn stream_of<'a>(state: &'a mut State, world: &World) -> Option<&'a mut Stream> {
-    if let Recording::New = state.recording {
+fn stream_of<'a>(recording: &'a mut Recording, world: &World) -> Option<&'a mut Stream> {
+    if let Recording::New = recording {
         let number = THREADS.fetch_add(1, Relaxed);
         let thread = Thread { rank: world.me() as u32, size: world.n_pes() as u32, number };
         let folder = FOLDER.get().map(|folder| calls_folder(folder)).unwrap_or_default();
-        state.recording = match Stream::create(&folder, thread) {
+        *recording = match Stream::create(&folder, thread) {
             Ok(stream) => Recording::Open(stream),
             Err(error) => {
                 eprintln!("selvedge: SELVEDGE_OTF2={}: a thread is not recorded: {error}", folder.display());
@@ -125,38 +116,47 @@ fn stream_of<'a>(state: &'a mut State, world: &World) -> Option<&'a mut Stream> 
             }
         };
     }
-    match &mut state.recording {
+    match recording {
         Recording::Open(stream) => Some(stream),
         _ => None,
     }
 }
 
-/// Records the start of a call. True: the function calls itself, then [`leave`].
-#[cold]
-pub fn enter(function: &'static Function, arguments: Arguments) -> bool {
-    let Some(world) = world::existing() else { return false };
-    let entered = STATE.try_with(|state| {
-        let mut state = state.borrow_mut();
-        if state.announced.take() == Some(function.name) {
-            return false;
-        }
-        let Some(stream) = stream_of(&mut state, world) else { return false };
-        stream.enter(now_ns(), function, &arguments);
-        state.announced = Some(function.name);
-        true
-    });
+/// Records the start of a call.
+pub fn enter(function: &'static Function, arguments: Arguments) {
+    let Some(world) = world::existing() else { return };
     // A thread that has ended its data is no longer recorded.
-    entered.unwrap_or(false)
+    let _ = RECORDING.try_with(|recording| {
+        if let Some(stream) = stream_of(&mut recording.borrow_mut(), world) {
+            stream.enter(now_ns(), function, &arguments);
+        }
+    });
 }
 
 /// Records the end of the call that [`enter`] has recorded last.
-#[cold]
 pub fn leave() {
-    let _ = STATE.try_with(|state| {
-        if let Recording::Open(stream) = &mut state.borrow_mut().recording {
+    let _ = RECORDING.try_with(|recording| {
+        if let Recording::Open(stream) = &mut *recording.borrow_mut() {
             stream.leave(now_ns());
         }
     });
+}
+
+/// A recorded call, which ends when this is dropped: for functions that are not generated.
+pub struct Recorded(());
+
+impl Recorded {
+    #[cold]
+    pub fn enter(function: &'static Function, arguments: Arguments) -> Recorded {
+        enter(function, arguments);
+        Recorded(())
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        leave();
+    }
 }
 
 // ---- Arguments ---------------------------------------------------------------------------------------------------
@@ -212,8 +212,7 @@ pub fn start(world: &World, call: Call, since_ns: u64) -> Result<(), String> {
         // A start after the end is not recorded: the archive is complete.
         return Ok(());
     }
-    STATE.with(|state| {
-        let mut state = state.borrow_mut();
+    RECORDING.with(|recording| {
         let thread = Thread { rank: world.me() as u32, size: world.n_pes() as u32, number: 0 };
         THREADS.store(1, Relaxed);
         let mut stream = Stream::create(&calls, thread).map_err(|error| {
@@ -221,7 +220,7 @@ pub fn start(world: &World, call: Call, since_ns: u64) -> Result<(), String> {
         })?;
         let function = STARTS.iter().find(|function| function.name == call).unwrap_or(&STARTS[0]);
         stream.enter(since_ns, function, &Arguments::NONE);
-        state.recording = Recording::Open(stream);
+        recording.replace(Recording::Open(stream));
         Ok(())
     })
 }
@@ -229,7 +228,7 @@ pub fn start(world: &World, call: Call, since_ns: u64) -> Result<(), String> {
 /// Records the end of the start, after its barrier. From here calls are recorded.
 pub fn started() {
     leave();
-    let is_open = STATE.with(|state| matches!(state.borrow().recording, Recording::Open(_)));
+    let is_open = RECORDING.with(|recording| matches!(*recording.borrow(), Recording::Open(_)));
     ON.store(is_open, Relaxed);
 }
 
@@ -238,7 +237,7 @@ pub fn end(world: &World) {
     if !ON.swap(false, Relaxed) {
         return;
     }
-    let _ = STATE.try_with(|state| state.borrow_mut().recording = Recording::Closed);
+    let _ = RECORDING.try_with(|recording| recording.replace(Recording::Closed));
     // The files of all PEs are complete after it.
     if world.process.barrier().is_err() || world.me() != 0 {
         return;

@@ -41,11 +41,8 @@ unsafe extern "C" fn selvedge_longdouble_p(
 ) {
     // SAFETY: `longdouble.c` passes a literal's name.
     let called = unsafe { call(name, bytes) };
-    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))) {
-        // SAFETY: the same call again.
-        unsafe { selvedge_longdouble_p(name, bytes, ctx, dest, value, pe) };
-        return calls::leave();
-    }
+    let _recorded = calls::on()
+        .then(|| calls::Recorded::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))));
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { rma::p::<LongDouble>(called, ctx, dest, *value, pe) }
 }
@@ -62,11 +59,8 @@ unsafe extern "C" fn selvedge_longdouble_g(
 ) {
     // SAFETY: `longdouble.c` passes a literal's name.
     let called = unsafe { call(name, bytes) };
-    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (0, size_of::<LongDouble>()))) {
-        // SAFETY: the same call again.
-        unsafe { selvedge_longdouble_g(name, bytes, ctx, source, value, pe) };
-        return calls::leave();
-    }
+    let _recorded = calls::on()
+        .then(|| calls::Recorded::enter(by_value(called), calls::access(ctx, pe, (0, size_of::<LongDouble>()))));
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { *value = rma::g::<LongDouble>(called, ctx, source, pe) }
 }
@@ -84,11 +78,8 @@ unsafe extern "C" fn selvedge_longdouble_p_ct(
 ) {
     // SAFETY: `longdouble.c` passes a literal's name.
     let called = unsafe { call(name, bytes) };
-    if calls::on() && calls::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))) {
-        // SAFETY: the same call again.
-        unsafe { selvedge_longdouble_p_ct(name, bytes, ctx, ct, dest, value, pe) };
-        return calls::leave();
-    }
+    let _recorded = calls::on()
+        .then(|| calls::Recorded::enter(by_value(called), calls::access(ctx, pe, (size_of::<LongDouble>(), 0))));
     // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { counting::p::<LongDouble>(called, ctx, ct, dest, *value, pe) }
 }

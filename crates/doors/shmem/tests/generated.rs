@@ -94,7 +94,8 @@ fn every_function_is_exported_once() {
     let rust = api::exports::exports();
     let c = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/longdouble.c")).expect("it is there");
     let mut exported: BTreeMap<&str, usize> = BTreeMap::new();
-    for definition in rust.split("extern \"C\" fn ").skip(1) {
+    // Without the functions within them, which are not exported.
+    for definition in rust.split("#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn ").skip(1) {
         let name = definition.split('(').next().expect("a name");
         *exported.entry(name).or_default() += 1;
     }

@@ -47,8 +47,10 @@ impl Made {
                 self.ranks
             ));
         }
-        if self.cut > 0 {
-            parts.push(format!("{} calls had not ended", self.cut));
+        match self.cut {
+            0 => {}
+            1 => parts.push("one call had not ended".to_owned()),
+            cut => parts.push(format!("{cut} calls had not ended")),
         }
         (!parts.is_empty()).then(|| format!("{}: {}", folder.display(), parts.join("; ")))
     }

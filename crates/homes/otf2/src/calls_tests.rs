@@ -65,7 +65,7 @@ fn calls_become_regions_and_operations() {
     std::mem::forget(killed);
     assert_eq!(made, Made { ranks: 3, missing: vec![2], calls: 6, cut: 1 });
     let remark = made.remark(folder.path()).unwrap();
-    assert!(remark.contains("1 of 3 PEs, the first PE 2") && remark.contains("1 calls had not ended"), "{remark}");
+    assert!(remark.contains("1 of 3 PEs, the first PE 2") && remark.contains("one call had not ended"), "{remark}");
     let text = printed(folder.path(), &[]);
     for (word, times) in [
         ("ENTER", 6),

@@ -7,7 +7,8 @@
 //! Invariants
 //! 1. The first word of a record is stored last, and is not 0. The first record with 0 ends the file.
 //! 2. A function is named in a file before its first call there.
-//! 3. A full disk ends the recording with one message, and not the program: room is allocated before it is written.
+//! 3. A forked child writes nothing, and leaves its parent's file as it is.
+//! 4. A full disk ends the recording with one message, and not the program: room is allocated before it is written.
 //!
 //! Costs: two records a call, a reading of the clock each; a system call for each MiB.
 
@@ -15,7 +16,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::archive::{Access, Atomic, Collective};
 use crate::definitions::Role;
@@ -70,6 +72,13 @@ pub struct Function {
 }
 
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
+/// Whether this process is a child of the one that has made the recordings.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static WATCHES_FORKS: Once = Once::new();
+
+extern "C" fn forked() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
 
 impl Function {
     pub const fn new(name: &'static str, class: Class) -> Function {
@@ -236,6 +245,10 @@ impl Stream {
     /// # Errors
     /// The file exists, or the disk is full.
     pub fn create(folder: &Path, thread: Thread) -> io::Result<Stream> {
+        WATCHES_FORKS.call_once(|| {
+            // SAFETY: `forked` stores to an atomic, which is allowed in a child of any process.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        });
         let path = folder.join(format!("rank{:07}.thread{:04}", thread.rank, thread.number));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         let mut stream =
@@ -287,7 +300,7 @@ impl Stream {
     }
 
     fn push(&mut self, first: u64, others: [u64; 3]) {
-        if self.window.is_null() {
+        if self.window.is_null() || IS_CHILD.load(Ordering::Relaxed) {
             return;
         }
         if self.at == WINDOW_BYTES {
@@ -350,6 +363,9 @@ impl Stream {
         if !self.window.is_null() {
             let length = self.window_at + self.at;
             self.unmap();
+            if IS_CHILD.load(Ordering::Relaxed) {
+                return;
+            }
             // A longer file ends with records of 0, which mean the same.
             let _ = self.file.set_len(length as u64);
         }

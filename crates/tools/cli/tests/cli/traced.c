@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A program whose calls are traced: each PE puts, gets and adds at its neighbour. It interposes one function by its
- * second name, as profilers do. With an argument PE 1 is killed before the end.
+ * second name, as profilers do. A forked child ends in the middle. With an argument PE 1 is killed before the end.
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <shmem.h>
 #include <pshmem.h>
@@ -29,7 +31,11 @@ int main(int argc, char **argv)
     shmem_long_put_nbi(&value, &sum[0], 1, next);
     shmem_quiet();
     shmem_barrier_all();
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
     shmem_getmem(block + 100, block, 300, next);
+    waitpid(child, NULL, 0);
     (void)shmem_long_atomic_fetch_add(&counter, 1, next);
     shmem_long_atomic_inc(&counter, next);
     (void)shmem_longdouble_g((long double *)(void *)(block + 512), next);
