@@ -162,7 +162,7 @@ $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers
 
 $(TREE)/examples/mpi/%: examples/mpi/%.c examples/mpi/nas.h examples/mpi/collectives.h
 	@mkdir -p $(@D)
-	$(MPICC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
+	$(MPICC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm || echo "$@ is left out: $(MPICC) does not compile it"
 
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h bench/away.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
