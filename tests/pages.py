@@ -129,6 +129,8 @@ def unknown_option(body, env):
             continue
         # Options behind a program are those of the program.
         own = re.split(r"\s(?:--\s|\./|/)", " ".join(words[1:]))[0]
+        if words[1:2] == ["mpirun"]:
+            continue  # it passes the options that it does not know to the MPI's launcher
         subcommands = [word for word in own.split()[:2] if re.fullmatch(r"[a-z][a-z-]*", word)]
         known = run(" || ".join(f"selvedge {' '.join(subcommands[:count])} --help" for count in (2, 1)), ".", env)[1]
         for option in OPTION.findall(own):

@@ -233,7 +233,7 @@ fn an_experiment_has_a_verdict_for_each_claim() {
 #[test]
 fn each_experiment_can_be_run() {
     let place = Place::new("experiments");
-    let has_mpi = Command::new("mpicc").arg("--version").output().is_ok();
+    let has_mpi = tree().join("examples/mpi/hello").is_file();
     let mut ids = Vec::new();
     for entry in fs::read_dir(workspace().join("experiments")).expect("a folder").flatten() {
         let file = entry.path();
