@@ -338,7 +338,8 @@ fn a_pe_that_waits_for_long_leaves_its_core_to_others() {
     let before = ticks_of(waits);
     std::thread::sleep(Duration::from_secs(5));
     let used = ticks_of(waits) - before;
-    let _ = Command::new("kill").args(["-INT", &job.id().to_string()]).status();
+    // Not SIGINT, which a shell's jobs in the background ignore, and their children with them.
+    let _ = Command::new("kill").args(["-TERM", &job.id().to_string()]).status();
     let _ = job.wait();
     assert!(used <= 500 * 4 / 100, "{used} ticks of 500");
 }
