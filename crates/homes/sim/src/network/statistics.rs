@@ -42,6 +42,17 @@ pub struct NetworkStatistics {
 impl NetworkStatistics {
     /// Adds the statistics of another partition.
     pub(crate) fn add(&mut self, other: &NetworkStatistics) {
+        self.change(other, |sum, count| *sum += count);
+    }
+
+    /// Takes away the statistics of an earlier time.
+    pub(crate) fn subtract(&mut self, before: &NetworkStatistics) {
+        self.change(before, |sum, count| *sum -= count);
+        self.cycle_lengths.retain(|_, count| *count > 0);
+    }
+
+    /// Changes each count by that of the same name.
+    fn change(&mut self, other: &NetworkStatistics, change: fn(&mut u64, u64)) {
         // By name, so that a new field is not forgotten.
         let NetworkStatistics {
             hops,
@@ -63,73 +74,29 @@ impl NetworkStatistics {
             recovered,
             cycle_lengths,
         } = other;
-        self.hops += hops;
-        self.events += events;
-        self.injected += injected;
-        self.delivered += delivered;
-        self.lost += lost;
-        self.delivered_bytes += delivered_bytes;
-        self.requests += requests;
-        self.blocked += blocked;
-        self.blocked_ps += blocked_ps;
-        self.losses += losses;
-        self.corruptions += corruptions;
-        self.retransmissions += retransmissions;
-        self.control_packets += control_packets;
-        self.marks += marks;
-        self.deadlocks += deadlocks;
-        self.deadlocked_packets += deadlocked_packets;
-        self.recovered += recovered;
-        for (&length, count) in cycle_lengths {
-            *self.cycle_lengths.entry(length).or_default() += count;
+        let counts = [
+            (&mut self.hops, hops),
+            (&mut self.events, events),
+            (&mut self.injected, injected),
+            (&mut self.delivered, delivered),
+            (&mut self.lost, lost),
+            (&mut self.delivered_bytes, delivered_bytes),
+            (&mut self.requests, requests),
+            (&mut self.blocked, blocked),
+            (&mut self.blocked_ps, blocked_ps),
+            (&mut self.losses, losses),
+            (&mut self.corruptions, corruptions),
+            (&mut self.retransmissions, retransmissions),
+            (&mut self.control_packets, control_packets),
+            (&mut self.marks, marks),
+            (&mut self.deadlocks, deadlocks),
+            (&mut self.deadlocked_packets, deadlocked_packets),
+            (&mut self.recovered, recovered),
+        ];
+        counts.into_iter().for_each(|(sum, count)| change(sum, *count));
+        for (&length, &count) in cycle_lengths {
+            change(self.cycle_lengths.entry(length).or_default(), count);
         }
-    }
-
-    /// Takes away the statistics of an earlier time.
-    pub(crate) fn subtract(&mut self, before: &NetworkStatistics) {
-        let NetworkStatistics {
-            hops,
-            events,
-            injected,
-            delivered,
-            lost,
-            delivered_bytes,
-            requests,
-            blocked,
-            blocked_ps,
-            losses,
-            corruptions,
-            retransmissions,
-            control_packets,
-            marks,
-            deadlocks,
-            deadlocked_packets,
-            recovered,
-            cycle_lengths,
-        } = before;
-        self.hops -= hops;
-        self.events -= events;
-        self.injected -= injected;
-        self.delivered -= delivered;
-        self.lost -= lost;
-        self.delivered_bytes -= delivered_bytes;
-        self.requests -= requests;
-        self.blocked -= blocked;
-        self.blocked_ps -= blocked_ps;
-        self.losses -= losses;
-        self.corruptions -= corruptions;
-        self.retransmissions -= retransmissions;
-        self.control_packets -= control_packets;
-        self.marks -= marks;
-        self.deadlocks -= deadlocks;
-        self.deadlocked_packets -= deadlocked_packets;
-        self.recovered -= recovered;
-        for (length, count) in cycle_lengths {
-            if let Some(sum) = self.cycle_lengths.get_mut(length) {
-                *sum -= count;
-            }
-        }
-        self.cycle_lengths.retain(|_, count| *count > 0);
     }
 
     /// Returns the share of the heads that were blocked.

@@ -191,61 +191,25 @@ impl Statistics {
 
     /// Adds the counts of another part of the machine.
     pub(super) fn add(&mut self, other: &Statistics) {
-        let Statistics {
-            events,
-            turns,
-            messages,
-            payload_bytes,
-            responses,
-            triggered,
-            entries_searched,
-            interrupts,
-            refused,
-            aggregation_refused,
-            casts_lost,
-            casts_repeated,
-            lost,
-            commands,
-            commands_refused,
-            commands_waited,
-            commands_split,
-            credits_lacked,
-            blocked,
-            velo_discarded,
-            command_start,
-            latency,
-            latency_last: _,
-            jobs: _,
-            hash,
-        } = other;
-        self.events += events;
-        self.turns += turns;
-        self.messages += messages;
-        self.payload_bytes += payload_bytes;
-        self.responses += responses;
-        self.triggered += triggered;
-        self.entries_searched += entries_searched;
-        self.interrupts += interrupts;
-        self.refused += refused;
-        self.aggregation_refused += aggregation_refused;
-        self.casts_lost += casts_lost;
-        self.casts_repeated += casts_repeated;
-        self.lost += lost;
-        self.commands += commands;
-        self.commands_refused += commands_refused;
-        self.commands_waited += commands_waited;
-        self.commands_split += commands_split;
-        self.credits_lacked += credits_lacked;
-        self.blocked += blocked;
-        self.velo_discarded += velo_discarded;
+        self.change(other, |sum, count| *sum += count);
         // They resize themselves, so they take every value.
-        let _ = self.command_start.add(command_start);
-        let _ = self.latency.add(latency);
-        self.hash = self.hash.wrapping_add(*hash);
+        let _ = self.command_start.add(&other.command_start);
+        let _ = self.latency.add(&other.latency);
+        self.hash = self.hash.wrapping_add(other.hash);
     }
 
     /// Takes away the counts of an earlier time, whose latencies are settled.
     pub(super) fn subtract(&mut self, before: &Statistics) {
+        self.change(before, |sum, count| *sum -= count);
+        // Every value of the earlier time is in the later ones.
+        let _ = self.command_start.subtract(&before.command_start);
+        let _ = self.latency.subtract(&before.latency);
+        self.hash = self.hash.wrapping_sub(before.hash);
+    }
+
+    /// Changes each count by that of the same name.
+    fn change(&mut self, other: &Statistics, change: fn(&mut u64, u64)) {
+        // By name, so that a new field is not forgotten.
         let Statistics {
             events,
             turns,
@@ -267,36 +231,35 @@ impl Statistics {
             credits_lacked,
             blocked,
             velo_discarded,
-            command_start,
-            latency,
+            command_start: _,
+            latency: _,
             latency_last: _,
             jobs: _,
-            hash,
-        } = before;
-        self.events -= events;
-        self.turns -= turns;
-        self.messages -= messages;
-        self.payload_bytes -= payload_bytes;
-        self.responses -= responses;
-        self.triggered -= triggered;
-        self.entries_searched -= entries_searched;
-        self.interrupts -= interrupts;
-        self.refused -= refused;
-        self.aggregation_refused -= aggregation_refused;
-        self.casts_lost -= casts_lost;
-        self.casts_repeated -= casts_repeated;
-        self.lost -= lost;
-        self.commands -= commands;
-        self.commands_refused -= commands_refused;
-        self.commands_waited -= commands_waited;
-        self.commands_split -= commands_split;
-        self.credits_lacked -= credits_lacked;
-        self.blocked -= blocked;
-        self.velo_discarded -= velo_discarded;
-        // Every value of the earlier time is in the later ones.
-        let _ = self.command_start.subtract(command_start);
-        let _ = self.latency.subtract(latency);
-        self.hash = self.hash.wrapping_sub(*hash);
+            hash: _,
+        } = other;
+        let counts = [
+            (&mut self.events, events),
+            (&mut self.turns, turns),
+            (&mut self.messages, messages),
+            (&mut self.payload_bytes, payload_bytes),
+            (&mut self.responses, responses),
+            (&mut self.triggered, triggered),
+            (&mut self.entries_searched, entries_searched),
+            (&mut self.interrupts, interrupts),
+            (&mut self.refused, refused),
+            (&mut self.aggregation_refused, aggregation_refused),
+            (&mut self.casts_lost, casts_lost),
+            (&mut self.casts_repeated, casts_repeated),
+            (&mut self.lost, lost),
+            (&mut self.commands, commands),
+            (&mut self.commands_refused, commands_refused),
+            (&mut self.commands_waited, commands_waited),
+            (&mut self.commands_split, commands_split),
+            (&mut self.credits_lacked, credits_lacked),
+            (&mut self.blocked, blocked),
+            (&mut self.velo_discarded, velo_discarded),
+        ];
+        counts.into_iter().for_each(|(sum, count)| change(sum, *count));
     }
 }
 
