@@ -42,15 +42,9 @@ class Chart {
   }
 
   draw() {
-    const { canvas } = this;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width || !height) return;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    const pen = canvas.getContext("2d");
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.font = "11px system-ui, sans-serif";
+    const sheet = cleared(this.canvas);
+    if (!sheet) return;
+    const { pen, width, height } = sheet;
     const all = this.series.flatMap((one) => one.points);
     if (all.length < 2) {
       pen.fillStyle = ink("--dim");

@@ -73,15 +73,9 @@ class Matrix {
   }
 
   draw() {
-    const { canvas } = this;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width || !height) return;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    const pen = canvas.getContext("2d");
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.font = "11px system-ui, sans-serif";
+    const sheet = cleared(this.canvas);
+    if (!sheet) return;
+    const { pen } = sheet;
     const { cell, left, top } = this.layout();
     const size = cell * this.rows;
     pen.fillStyle = ink("--stripe");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Elements, numbers as text, colours. Texts of hosts reach the page by textContent only.
+// Elements, numbers as text, colours, canvases. Texts of hosts reach the page by textContent only.
 
 /** Makes an element. `of`: properties, `class`, `on` with listeners, other attributes; children are elements or text. */
 function make(tag, of = {}, ...children) {
@@ -82,4 +82,17 @@ function mixed(stops, share) {
 function heatColours(steps) {
   const stops = [0, 1, 2, 3, 4].map((at) => ink(`--heat-${at}`)).map(parsedColour);
   return Array.from({ length: steps + 1 }, (_, at) => mixed(stops, at / steps));
+}
+
+/** A canvas that is empty and as sharp as the screen: its pen and its size; null while it is not shown. */
+function cleared(canvas) {
+  const ratio = Math.min(devicePixelRatio || 1, 2);
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (!width || !height) return null;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.font = "11px system-ui, sans-serif";
+  return { pen, width, height };
 }
