@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge top --html`: serves a page with the communication matrix and the rates of running jobs.
 //!
-//! Invariants: 1. snapshots are taken only while a browser has the page open, so a page that nobody looks at costs one
-//! listing of a directory each interval. 2. The command ends at SIGINT, SIGTERM or SIGHUP, and with `--job` when that
-//! job has ended; open pages keep its last picture.
+//! Invariants: 1. the command takes snapshots only while a browser has the page open. 2. It ends at SIGINT, SIGTERM or
+//! SIGHUP, and with `--job` when that job has ended; open pages keep its last picture.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -14,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use selvedge_host::snapshot::{Rates, Snapshot};
+use selvedge_host::snapshot::{Rates, Snapshot, user_directory};
 use selvedge_page::{Shown, Watch};
 use serde_json::{Value, json};
 
@@ -43,7 +42,10 @@ pub fn serve(args: &Args, address: SocketAddr, parent: &Path, first: Snapshot) -
             continue;
         }
         looked = Instant::now();
-        if !was_watched && args.job.is_none() {
+        if !was_watched {
+            if args.job.as_ref().is_some_and(|job| !user_directory(parent).join(job).is_dir()) {
+                break;
+            }
             continue;
         }
         let now = Snapshot::new(parent, args.job.as_deref());
