@@ -65,9 +65,9 @@ impl Signals {
     }
 }
 
-/// The signal mask of this thread, which comes back when this is dropped. For a command that goes on after a job: the job
-/// blocks signals until the process ends, and programs that are started then would inherit that. A signal that nobody
-/// has read by then takes effect.
+/// The signal mask of this thread, which comes back when this is dropped. A command that goes on after a job needs it:
+/// the job leaves signals blocked, and the command's later programs would inherit the blocked mask. A pending signal
+/// takes effect when the mask comes back.
 pub struct KeptMask(libc::sigset_t);
 
 impl KeptMask {

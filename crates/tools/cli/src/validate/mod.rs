@@ -167,13 +167,13 @@ fn run_experiments(args: &Args, files: &[PathBuf]) -> Result<ExitCode> {
         let folder = experiments::results(file, args.folder.as_deref());
         all.push(study::run_scenario(file, &folder, args.json.as_deref())?);
     }
+    let document = experiments::page(&all);
     if let Some(folder) = &args.docs {
-        let document = experiments::page(&all);
         draw_plots(&document, folder)?;
         write(&folder.join("experiments.md"), &selvedge_document::markdown::page(&document))?;
     }
     if let Some(file) = &args.html {
-        write(file, &selvedge_document::html::page(&experiments::page(&all), None))?;
+        write(file, &selvedge_document::html::page(&document, None))?;
     }
     Ok(ExitCode::from(all.iter().map(|experiment| experiment.exit_code).max().unwrap_or(0)))
 }
